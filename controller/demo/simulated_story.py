@@ -10,7 +10,6 @@ import time
 from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
@@ -60,9 +59,7 @@ class SimulatedBrokers:
             self._do(self._brokers[-1].start())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for broker in self._brokers:
             self._do(broker.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)

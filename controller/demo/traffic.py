@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
@@ -103,9 +102,7 @@ class Traffic:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _guarded(self, name: str, work: Any) -> None:

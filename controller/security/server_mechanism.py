@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 
-class ServerMechanism(Protocol):
+class ServerMechanism(ABC):
     """One login by one mechanism: bytes in, bytes out, until it `is_done`."""
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the client is known."""
+    is_done = False
+    """Whether the client is known."""
+    user = ""
+    """Who it is, once it `is_done`."""
+    expires_at_ms: int | None = None
+    """When what it has shown ends (milliseconds since 1970); None for never."""
+    is_token = False
+    """Whether it came with a delegation token: it may then make no further ones."""
 
-    @property
-    def user(self) -> str:
-        """Who it is, once it `is_done`."""
-
-    @property
-    def expires_at_ms(self) -> int | None:
-        """When what it has shown ends (milliseconds since 1970); None for never."""
-
-    @property
-    def is_token(self) -> bool:
-        """Whether it came with a delegation token: it may then make no further ones."""
-
+    @abstractmethod
     def answer(self, token: bytes) -> bytes:
         """The challenge that answers what the client says.
 

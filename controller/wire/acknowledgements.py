@@ -71,24 +71,22 @@ def _decode_response(protocol: InterBrokerProtocol, tell: Tell, frame: bytes, er
 
 
 def _errors_by_name(cursor: Cursor, errors: Errors) -> None:
-    for _ in cursor.array("partition_errors", 8):
+    for _ in cursor.structs("partition_errors", 8):
         topic = cursor.topic_name("topic_name")
         partition, number = cursor.fixed(_ERROR, "partition_index")
-        cursor.tags()
         if number:
             errors[TopicPartition(topic, PartitionId(partition))] = error_code(number)
 
 
 def _errors_by_topic_id(cursor: Cursor, command: LeaderAndIsr, errors: Errors) -> None:
     topics: _TopicsById | None = None
-    for _ in cursor.array("topics", 18):
+    for _ in cursor.structs("topics", 18):
         topic_id = cursor.topic_id()
         for partition, number in _refused_partitions(cursor):
             if topics is None:
                 topics = _TopicsById(command)
             for topic in topics.named(topic_id, partition):
                 errors[TopicPartition(topic, partition)] = error_code(number)
-        cursor.tags()
 
 
 def _refused_partitions(cursor: Cursor) -> list[tuple[PartitionId, int]]:

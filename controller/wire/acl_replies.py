@@ -15,32 +15,31 @@ from controller.core.acls.numbers import (
     RESOURCE_TYPE_NUMBERS,
 )
 from controller.core.messages.replies import AclBinding, AclsCreated, AclsDeleted, AclsDescribed
-from controller.wire.schema import UNTHROTTLED, MessageSchema
+from controller.wire.schema import MessageSchema
 from zk_layout.znodes.acls import AclEntry, ResourcePattern
 
 
-def acl_reply(schema: MessageSchema, reply: AclsDescribed | AclsCreated | AclsDeleted) -> Any:
-    """The answer to one of these requests."""
-    match reply:
-        case AclsDescribed():
-            return _described(schema, reply)
-        case AclsCreated(results):
-            made = tuple(schema.make("AclCreationResult", error_code=r.error, error_message=r.message) for r in results)
-            return schema.make("CreateAclsResponse", throttle_time=UNTHROTTLED, results=made)
-        case AclsDeleted(results):
-            filtered = tuple(
-                schema.make(
-                    "DeleteAclsFilterResult",
-                    error_code=r.error,
-                    error_message=r.message,
-                    matching_acls=tuple(_deleted(schema, binding) for binding in r.deleted),
-                )
-                for r in results
-            )
-            return schema.make("DeleteAclsResponse", throttle_time=UNTHROTTLED, filter_results=filtered)
+def acls_created(schema: MessageSchema, _version: int, reply: AclsCreated) -> Any:
+    """CreateAcls (30)."""
+    made = tuple(schema.outcome("AclCreationResult", result) for result in reply.results)
+    return schema.make("CreateAclsResponse", results=made)
 
 
-def _described(schema: MessageSchema, reply: AclsDescribed) -> Any:
+def acls_deleted(schema: MessageSchema, _version: int, reply: AclsDeleted) -> Any:
+    """DeleteAcls (31)."""
+    filtered = tuple(
+        schema.outcome(
+            "DeleteAclsFilterResult",
+            result,
+            matching_acls=tuple(_deleted(schema, binding) for binding in result.deleted),
+        )
+        for result in reply.results
+    )
+    return schema.make("DeleteAclsResponse", filter_results=filtered)
+
+
+def acls_described(schema: MessageSchema, _version: int, reply: AclsDescribed) -> Any:
+    """DescribeAcls (29)."""
     resources = tuple(
         schema.make(
             "DescribeAclsResource",
@@ -49,23 +48,11 @@ def _described(schema: MessageSchema, reply: AclsDescribed) -> Any:
         )
         for resource, bindings in groupby(reply.bindings, lambda binding: binding.resource)
     )
-    return schema.make(
-        "DescribeAclsResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        error_message=reply.message,
-        resources=resources,
-    )
+    return schema.outcome("DescribeAclsResponse", reply, resources=resources)
 
 
 def _deleted(schema: MessageSchema, binding: AclBinding) -> Any:
-    return schema.make(
-        "DeleteAclsMatchingAcl",
-        error_code=binding.error,
-        error_message=binding.message,
-        **_resource(binding.resource),
-        **_entry(binding.entry),
-    )
+    return schema.outcome("DeleteAclsMatchingAcl", binding, **_resource(binding.resource), **_entry(binding.entry))
 
 
 def _resource(resource: ResourcePattern) -> dict[str, object]:

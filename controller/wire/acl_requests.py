@@ -23,20 +23,15 @@ def describe_acls(cursor: Cursor, version: int) -> DescribeAcls:
 
 def create_acls(cursor: Cursor, version: int) -> CreateAcls:
     """CreateAcls (30), versions 0 to 3."""
-    return CreateAcls(tuple(_creation(cursor, version) for _ in cursor.array("creations", _LEAST_CREATION)))
+    return CreateAcls(tuple(_creation(cursor, version) for _ in cursor.structs("creations", _LEAST_CREATION)))
 
 
 def delete_acls(cursor: Cursor, version: int) -> DeleteAcls:
     """DeleteAcls (31), versions 0 to 3."""
-    filters = []
-    for _ in cursor.array("filters", _LEAST_FILTER):
-        filters.append(_filter(cursor, version))
-        cursor.tags()
-    return DeleteAcls(tuple(filters))
+    return DeleteAcls(tuple(_filter(cursor, version) for _ in cursor.structs("filters", _LEAST_FILTER)))
 
 
 def _filter(cursor: Cursor, version: int) -> AclFilter:
-    """One filter; what is behind it is left to whoever knows whether it is a part of a list."""
     return AclFilter(
         _known(cursor, "resource_type_filter"),
         cursor.nullable_string("resource_name_filter"),
@@ -49,7 +44,7 @@ def _filter(cursor: Cursor, version: int) -> AclFilter:
 
 
 def _creation(cursor: Cursor, version: int) -> AclCreation:
-    creation = AclCreation(
+    return AclCreation(
         _known(cursor, "resource_type"),
         cursor.string("resource_name"),
         _known(cursor, "resource_pattern_type") if version >= 1 else _LITERAL,
@@ -58,8 +53,6 @@ def _creation(cursor: Cursor, version: int) -> AclCreation:
         _known(cursor, "operation"),
         _known(cursor, "permission_type"),
     )
-    cursor.tags()
-    return creation
 
 
 def _known(cursor: Cursor, what: str) -> int:

@@ -8,35 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from controller.core.messages.replies import FeaturesUpdated, ScramCredentialsAltered
-from controller.wire.schema import UNTHROTTLED, MessageSchema
+from controller.wire.schema import MessageSchema
 
 
-def admin_reply(schema: MessageSchema, reply: ScramCredentialsAltered | FeaturesUpdated) -> Any:
-    """The answer to one of these requests."""
-    match reply:
-        case ScramCredentialsAltered():
-            return _scram_credentials_altered(schema, reply)
-        case FeaturesUpdated():
-            return _features_updated(schema, reply)
+def scram_credentials_altered(schema: MessageSchema, _version: int, reply: ScramCredentialsAltered) -> Any:
+    """AlterUserScramCredentials (51)."""
+    results = tuple(schema.outcome("AlterUserScramCredentialsResult", r, user=r.user) for r in reply.results)
+    return schema.make("AlterUserScramCredentialsResponse", results=results)
 
 
-def _scram_credentials_altered(schema: MessageSchema, reply: ScramCredentialsAltered) -> Any:
-    results = tuple(
-        schema.make("AlterUserScramCredentialsResult", user=r.user, error_code=r.error, error_message=r.message)
-        for r in reply.results
-    )
-    return schema.make("AlterUserScramCredentialsResponse", throttle_time=UNTHROTTLED, results=results)
-
-
-def _features_updated(schema: MessageSchema, reply: FeaturesUpdated) -> Any:
-    results = tuple(
-        schema.make("UpdatableFeatureResult", feature=r.feature, error_code=r.error, error_message=r.message)
-        for r in reply.results
-    )
-    return schema.make(
-        "UpdateFeaturesResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        error_message=reply.message,
-        results=results,
-    )
+def features_updated(schema: MessageSchema, _version: int, reply: FeaturesUpdated) -> Any:
+    """UpdateFeatures (57)."""
+    results = tuple(schema.outcome("UpdatableFeatureResult", r, feature=r.feature) for r in reply.results)
+    return schema.outcome("UpdateFeaturesResponse", reply, results=results)

@@ -123,13 +123,11 @@ def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: boo
     """
     asked: dict[str, list[int]] = {}
     with reading(header, frame) as cursor:
-        for _ in cursor.array("dirs", 3):
+        for _ in cursor.structs("dirs", 3):
             cursor.string("path")
-            for _ in cursor.array("topics", 3):
+            for _ in cursor.structs("topics", 3):
                 # The answer names a topic once, whatever directories its partitions are to go to.
                 asked.setdefault(cursor.string("name"), []).extend(cursor.int32s("partitions"))
-                cursor.tags()
-            cursor.tags()
         cursor.tags()
     packing = Packing(is_flexible=is_flexible(header.api_key, header.api_version))
     error = ErrorCode.LOG_DIR_NOT_FOUND if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -152,7 +150,7 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
 
 def config_resources(cursor: Cursor, api: ApiKey, version: int) -> tuple[ConfigResource, ...]:
     """The same from the beginning of its body."""
-    resources = tuple(_resource(cursor, api) for _ in cursor.array("resources", 4))
+    resources = tuple(_resource(cursor, api) for _ in cursor.structs("resources", 4))
     if api is not ApiKey.DESCRIBE_CONFIGS:
         cursor.boolean("validate_only")
     else:
@@ -170,13 +168,11 @@ def _resource(cursor: Cursor, api: ApiKey) -> ConfigResource:
         wanted = cursor.nullable_array("configuration_keys", 1)
         keys = None if wanted is None else tuple(cursor.string("key") for _ in wanted)
     else:
-        for _ in cursor.array("configs", 2):
+        for _ in cursor.structs("configs", 2):
             cursor.string("name")
             if api is ApiKey.INCREMENTAL_ALTER_CONFIGS:
                 cursor.int8("config_operation")
             cursor.nullable_string("value")
-            cursor.tags()
-    cursor.tags()
     return ConfigResource(kind, name, keys)
 
 

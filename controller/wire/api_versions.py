@@ -51,10 +51,9 @@ def read_answer(cursor: Cursor, version: int) -> ApiVersionsReply:
         # Such an answer is in version 0 whatever was asked (KIP-511).
         cursor.is_flexible, version = False, 0
     ranges: dict[int, VersionRange] = {}
-    for _ in cursor.array("api_keys", 6):
+    for _ in cursor.structs("api_keys", 6):
         key = cursor.int16("api_key")
         ranges[key] = VersionRange(cursor.int16("min_version"), cursor.int16("max_version"))
-        cursor.tags()
     if version >= 1:
         cursor.int32("throttle_time_ms")
     return ApiVersionsReply(ranges, error)

@@ -106,14 +106,13 @@ def _leader_and_isr(cursor: Cursor, version: int) -> LeaderAndIsr:
         cursor.int8("type")
     partitions: list[PartitionView] = []
     new: list[PartitionView] = []
-    for _ in cursor.array("topic_states", 3):
+    for _ in cursor.structs("topic_states", 3):
         topic = cursor.topic_name("topic_name")
         topic_id = cursor.topic_id() if version >= 5 else None
         for _ in cursor.array("partition_states", 26):
             view, is_new = _leader_and_isr_view(cursor, version, topic, topic_id)
             (new if is_new else partitions).append(view)
-        cursor.tags()
-    leaders = tuple(_live_leader(cursor) for _ in cursor.array("live_leaders", 9))
+    leaders = tuple(_live_leader(cursor) for _ in cursor.structs("live_leaders", 9))
     return LeaderAndIsr(tuple(partitions), tuple(new), leaders)
 
 
@@ -186,7 +185,6 @@ def _head(cursor: Cursor) -> _Head:
 
 def _live_leader(cursor: Cursor) -> LiveBroker:
     broker, host, port = BrokerId(cursor.int32("broker_id")), cursor.string("host_name"), cursor.int32("port")
-    cursor.tags()
     return LiveBroker(broker, (Endpoint(UNNAMED_LISTENER, host, port),))
 
 
@@ -195,13 +193,12 @@ def _update_metadata(body: bytes, version: int) -> UpdateMetadata:
     """What follows the epochs; many simulated brokers in one process are told the same bytes."""
     cursor = Cursor(body, is_flexible=is_flexible(ApiKey.UPDATE_METADATA, version))
     partitions: list[PartitionView] = []
-    for _ in cursor.array("topic_states", 3):
+    for _ in cursor.structs("topic_states", 3):
         topic = cursor.topic_name("topic_name")
         topic_id = cursor.topic_id() if version >= 7 else None
         entries = cursor.array("partition_states", 23)
         partitions += [_metadata_view(cursor, topic, topic_id) for _ in entries]
-        cursor.tags()
-    brokers = tuple(_live_broker(cursor) for _ in cursor.array("live_brokers", 6))
+    brokers = tuple(_live_broker(cursor) for _ in cursor.structs("live_brokers", 6))
     cursor.tags()
     return UpdateMetadata(tuple(partitions), brokers)
 
@@ -220,10 +217,8 @@ def _metadata_view(cursor: Cursor, topic: TopicName, topic_id: TopicId | None) -
 
 def _live_broker(cursor: Cursor) -> LiveBroker:
     broker = BrokerId(cursor.int32("id"))
-    endpoints = tuple(_endpoint(cursor) for _ in cursor.array("endpoints", 8))
-    rack = cursor.nullable_string("rack")
-    cursor.tags()
-    return LiveBroker(broker, endpoints, rack)
+    endpoints = tuple(_endpoint(cursor) for _ in cursor.structs("endpoints", 8))
+    return LiveBroker(broker, endpoints, cursor.nullable_string("rack"))
 
 
 def _endpoint(cursor: Cursor) -> Endpoint:
@@ -231,24 +226,21 @@ def _endpoint(cursor: Cursor) -> Endpoint:
     protocol = cursor.int16("security_protocol")
     if not 0 <= protocol < len(SECURITY_PROTOCOLS):
         raise cursor.malformed("security_protocol", f"is {protocol}, none of {', '.join(SECURITY_PROTOCOLS)}")
-    cursor.tags()
     return Endpoint(listener, host, port, SECURITY_PROTOCOLS[protocol])
 
 
 def _stop_replica(cursor: Cursor, version: int) -> StopReplica:
     alike = cursor.boolean("delete_partitions") if version < 3 else False
     stops: list[ReplicaStop] = []
-    for _ in cursor.array("topic_states", 3):
+    for _ in cursor.structs("topic_states", 3):
         topic = cursor.topic_name("topic_name")
         if version < 3:
             numbers = cursor.int32s("partition_indexes")
             stops += [ReplicaStop(topic, PartitionId(p), LeaderEpoch(-1), alike) for p in numbers]
         else:
-            for _ in cursor.array("partition_states", 10):
+            for _ in cursor.structs("partition_states", 10):
                 partition, leader_epoch, is_deletion = cursor.fixed(_STOP, "partition_index")
-                cursor.tags()
                 stops.append(ReplicaStop(topic, partition, leader_epoch, is_deletion))
-        cursor.tags()
     return StopReplica(tuple(stops))
 
 

@@ -229,6 +229,20 @@ class Cursor:
             raise self.malformed(what, "must not be null")
         return entries
 
+    def structs(self, what: str, least: int) -> Iterator[int]:
+        """As `array`, of entries with fields: read those for each, the tagged ones behind them are passed over."""
+        return self._with_tags(self.array(what, least))
+
+    def nullable_structs(self, what: str, least: int) -> Iterator[int] | None:
+        """The same, or None."""
+        entries = self.nullable_array(what, least)
+        return None if entries is None else self._with_tags(entries)
+
+    def _with_tags(self, entries: Iterator[int]) -> Iterator[int]:
+        for position in entries:
+            yield position
+            self.tags()
+
     def _entries(self, what: str, length: int) -> Iterator[int]:
         path = self.path
         for position in range(length):

@@ -51,7 +51,7 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
     if error is not ErrorCode.NONE:
         raise Refused(f"DescribeLogDirs is refused: {error.name}")
     sizes: dict[TopicPartition, ReplicaSize] = {}
-    for _ in cursor.array("results", 8):
+    for _ in cursor.structs("results", 8):
         _log_dir(cursor, version, sizes)
     cursor.tags()
     cursor.finish()
@@ -61,17 +61,13 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
 def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> None:
     cursor.error()  # of a directory that is offline, and then lists nothing
     cursor.string("log_dir")
-    for _ in cursor.array("topics", 6):
+    for _ in cursor.structs("topics", 6):
         topic = cursor.topic_name()
-        for _ in cursor.array("partitions", 21):
+        for _ in cursor.structs("partitions", 21):
             partition = PartitionId(cursor.int32("partition_index"))
             size, lag = cursor.int64("partition_size"), cursor.int64("offset_lag")
-            is_future = cursor.boolean("is_future_key")
-            cursor.tags()
-            if not is_future:
+            if not cursor.boolean("is_future_key"):
                 sizes[TopicPartition(topic, partition)] = ReplicaSize(max(0, size), lag)
-        cursor.tags()
     if version >= 4:
         cursor.int64("total_bytes")
         cursor.int64("usable_bytes")
-    cursor.tags()

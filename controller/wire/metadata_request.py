@@ -21,7 +21,7 @@ class MetadataRequest(Struct, frozen=True):
 
 def read(cursor: Cursor, version: int) -> MetadataRequest:
     """Metadata (3)."""
-    read_array = cursor.array if version == 0 else cursor.nullable_array
+    read_array = cursor.structs if version == 0 else cursor.nullable_structs
     entries = read_array("topics", 18 if version >= 10 else 2)
     topics: tuple[TopicReference, ...] | None
     topics = None if entries is None else tuple(_topic_reference(cursor, version) for _ in entries)
@@ -47,12 +47,7 @@ def describe_cluster(cursor: Cursor, version: int) -> DescribeCluster:
 
 def _topic_reference(cursor: Cursor, version: int) -> TopicReference:
     if version < 10:
-        reference = TopicReference(name=cursor.topic_name())
-    else:
-        topic_id, name = cursor.topic_id(), cursor.nullable_topic_name()
-        # A topic with neither name nor id is answered like any that does not exist.
-        reference = (
-            TopicReference(name=name or TopicName("")) if topic_id is None else TopicReference(topic_id=topic_id)
-        )
-    cursor.tags()
-    return reference
+        return TopicReference(name=cursor.topic_name())
+    topic_id, name = cursor.topic_id(), cursor.nullable_topic_name()
+    # A topic with neither name nor id is answered like any that does not exist.
+    return TopicReference(name=name or TopicName("")) if topic_id is None else TopicReference(topic_id=topic_id)

@@ -7,9 +7,9 @@ Source: Kafka's *Response.json schemas; KIP-511 for ApiVersions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any
 
 from controller.core.messages import replies
 from controller.core.messages.errors import ErrorCode
@@ -18,7 +18,7 @@ from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.operation_bits import operation_bits
-from controller.wire.schema import UNTHROTTLED, MessageSchema, encode_entity, response_schema, topic_uuid
+from controller.wire.schema import MessageSchema, encode_entity, response_schema, topic_uuid
 from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
 
 _KEYS: dict[type[replies.Reply], tuple[ApiKey, ...]] = {
@@ -55,16 +55,14 @@ def encode_reply(header: RequestHeader, reply: replies.Reply) -> bytes:
         body = listed(reply if header.reads_additions else without_additions(reply))
     else:
         schema = response_schema(key, header.api_version)
-        body = encode_entity(_entity(schema, header.api_version, reply))
+        body = encode_entity(_ENTITIES[type(reply)](schema, header.api_version, reply))
         if isinstance(reply, replies.ReassignmentsAltered) and header.reads_additions:
             body = with_tagged(body, request_id_field(reply.request_id))
     return framed(encode_response_header(header), body)
 
 
 def encode_api_versions(
-    header: RequestHeader,
-    ranges: Mapping[int, VersionRange] = SERVED,
-    error: ErrorCode = ErrorCode.NONE,
+    header: RequestHeader, ranges: Mapping[int, VersionRange] = SERVED, error: ErrorCode = ErrorCode.NONE
 ) -> bytes:
     """The answer to ApiVersions, with its size. A version unsupported here is answered in version 0, which
     every client understands (KIP-511); give UNSUPPORTED_VERSION with it."""
@@ -74,67 +72,17 @@ def encode_api_versions(
         schema.make("ApiVersion", api_key=int(key), min_version=served.lowest, max_version=served.highest)
         for key, served in sorted(ranges.items())
     )
-    entity = schema.make("ApiVersionsResponse", error_code=error, api_keys=keys, throttle_time=UNTHROTTLED)
+    entity = schema.make("ApiVersionsResponse", error_code=error, api_keys=keys)
     return framed(encode_response_header(header), encode_entity(entity))
-
-
-def _entity(  # noqa: C901 (one flat match)
-    schema: MessageSchema,
-    version: int,
-    reply: replies.ReassignmentsAltered
-    | replies.PartitionsAltered
-    | replies.ShutdownPermitted
-    | replies.ProducerIdsAllocated
-    | replies.ScramCredentialsAltered
-    | replies.FeaturesUpdated
-    | replies.AclsDescribed
-    | replies.AclsCreated
-    | replies.AclsDeleted
-    | replies.TopicsCreated
-    | replies.TopicsDeleted
-    | replies.PartitionsCreated
-    | replies.LeadersElected,
-) -> Any:
-    match reply:
-        case replies.TopicsCreated():
-            return topic_replies.topics_created(schema, version, reply)
-        case replies.TopicsDeleted():
-            return topic_replies.topics_deleted(schema, version, reply)
-        case replies.PartitionsCreated():
-            return topic_replies.partitions_created(schema, reply)
-        case replies.LeadersElected():
-            return topic_replies.leaders_elected(schema, reply)
-        case replies.AclsDescribed() | replies.AclsCreated() | replies.AclsDeleted():
-            return acl_replies.acl_reply(schema, reply)
-        case replies.ScramCredentialsAltered() | replies.FeaturesUpdated():
-            return admin_replies.admin_reply(schema, reply)
-        case replies.ReassignmentsAltered():
-            return _altered(schema, reply)
-        case replies.PartitionsAltered():
-            return _partitions_altered(schema, version, reply)
-        case replies.ShutdownPermitted():
-            return _shutdown_permitted(schema, reply)
-        case replies.ProducerIdsAllocated():
-            return schema.make(
-                "AllocateProducerIdsResponse",
-                throttle_time=UNTHROTTLED,
-                error_code=reply.error,
-                producer_id_start=reply.first,
-                producer_id_len=reply.length,
-            )
-        case _:
-            assert_never(reply)
 
 
 def _cluster(key: ApiKey, version: int, reply: replies.ClusterDescription) -> bytes:
     if key is ApiKey.METADATA:
         return MetadataEncoder(version).encode(reply)
     schema = response_schema(key, version)
-    described = schema.make(
+    described = schema.outcome(
         "DescribeClusterResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        error_message=reply.message,
+        reply,
         cluster_id=reply.cluster_id or "",
         controller_id=reply.controller,
         brokers=tuple(
@@ -146,12 +94,10 @@ def _cluster(key: ApiKey, version: int, reply: replies.ClusterDescription) -> by
     return encode_entity(described)
 
 
-def _altered(schema: MessageSchema, reply: replies.ReassignmentsAltered) -> Any:
-    return schema.make(
+def _altered(schema: MessageSchema, _version: int, reply: replies.ReassignmentsAltered) -> Any:
+    return schema.outcome(
         "AlterPartitionReassignmentsResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        error_message=reply.message,
+        reply,
         responses=tuple(
             schema.make("ReassignableTopicResponse", name=topic, partitions=_partition_results(schema, results))
             for topic, results in groupby(reply.results, lambda result: result.topic_partition.topic)
@@ -161,12 +107,7 @@ def _altered(schema: MessageSchema, reply: replies.ReassignmentsAltered) -> Any:
 
 def _partition_results(schema: MessageSchema, results: Iterable[replies.PartitionResult]) -> tuple[Any, ...]:
     return tuple(
-        schema.make(
-            "ReassignablePartitionResponse",
-            partition_index=result.topic_partition.partition,
-            error_code=result.error,
-            error_message=result.message,
-        )
+        schema.outcome("ReassignablePartitionResponse", result, partition_index=result.topic_partition.partition)
         for result in results
     )
 
@@ -175,7 +116,6 @@ def _partitions_altered(schema: MessageSchema, version: int, reply: replies.Part
     by_id = version >= 2
     return schema.make(
         "AlterPartitionResponse",
-        throttle_time=UNTHROTTLED,
         error_code=reply.error,
         topics=tuple(
             schema.make(
@@ -204,7 +144,7 @@ def _isr_result(schema: MessageSchema, result: replies.IsrResult) -> Any:
     )
 
 
-def _shutdown_permitted(schema: MessageSchema, reply: replies.ShutdownPermitted) -> Any:
+def _shutdown_permitted(schema: MessageSchema, _version: int, reply: replies.ShutdownPermitted) -> Any:
     return schema.make(
         "ControlledShutdownResponse",
         error_code=reply.error,
@@ -212,3 +152,29 @@ def _shutdown_permitted(schema: MessageSchema, reply: replies.ShutdownPermitted)
             schema.make("RemainingPartition", topic_name=p.topic, partition_index=p.partition) for p in reply.remaining
         ),
     )
+
+
+def _producer_ids_allocated(schema: MessageSchema, _version: int, reply: replies.ProducerIdsAllocated) -> Any:
+    return schema.make(
+        "AllocateProducerIdsResponse",
+        error_code=reply.error,
+        producer_id_start=reply.first,
+        producer_id_len=reply.length,
+    )
+
+
+_ENTITIES: dict[type[replies.Reply], Callable[[MessageSchema, int, Any], Any]] = {
+    replies.ReassignmentsAltered: _altered,
+    replies.PartitionsAltered: _partitions_altered,
+    replies.ShutdownPermitted: _shutdown_permitted,
+    replies.ProducerIdsAllocated: _producer_ids_allocated,
+    replies.ScramCredentialsAltered: admin_replies.scram_credentials_altered,
+    replies.FeaturesUpdated: admin_replies.features_updated,
+    replies.TopicsCreated: topic_replies.topics_created,
+    replies.TopicsDeleted: topic_replies.topics_deleted,
+    replies.PartitionsCreated: topic_replies.partitions_created,
+    replies.LeadersElected: topic_replies.leaders_elected,
+    replies.AclsDescribed: acl_replies.acls_described,
+    replies.AclsCreated: acl_replies.acls_created,
+    replies.AclsDeleted: acl_replies.acls_deleted,
+}

@@ -206,29 +206,26 @@ def _allocate_producer_ids(cursor: Cursor, _version: int) -> requests.AllocatePr
 
 def _list_reassignments(cursor: Cursor, _version: int) -> requests.ListReassignments:
     timeout_ms = cursor.int32("timeout_ms")
-    entries = cursor.nullable_array("topics", 3)
+    entries = cursor.nullable_structs("topics", 3)
     if entries is None:
         return requests.ListReassignments(None, timeout_ms=timeout_ms)
     partitions: list[TopicPartition] = []
     for _ in entries:
         topic = cursor.topic_name()
         partitions += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partition_indexes")]
-        cursor.tags()
     return requests.ListReassignments(tuple(partitions), timeout_ms=timeout_ms)
 
 
 def _alter_reassignments(cursor: Cursor, _version: int) -> requests.AlterReassignments:
     timeout_ms = cursor.int32("timeout_ms")
     reassignments: list[requests.PartitionReassignment] = []
-    for _ in cursor.array("topics", 3):
+    for _ in cursor.structs("topics", 3):
         topic = cursor.topic_name()
-        for _ in cursor.array("partitions", 6):
+        for _ in cursor.structs("partitions", 6):
             partition = PartitionId(cursor.int32("partition_index"))
             replicas = cursor.nullable_int32s("replicas")
-            cursor.tags()
             target = None if replicas is None else tuple(map(BrokerId, replicas))
             reassignments.append(requests.PartitionReassignment(TopicPartition(topic, partition), target))
-        cursor.tags()
     return requests.AlterReassignments(tuple(reassignments), timeout_ms=timeout_ms)
 
 
@@ -236,13 +233,12 @@ def _alter_partition(cursor: Cursor, version: int) -> requests.AlterPartition:
     broker = BrokerId(cursor.int32("broker_id"))
     broker_epoch = BrokerEpoch(cursor.int64("broker_epoch"))
     proposals: list[requests.IsrProposal] = []
-    for _ in cursor.array("topics", 3 if version < 2 else 18):
+    for _ in cursor.structs("topics", 3 if version < 2 else 18):
         if version < 2:
             topic = requests.TopicReference(name=cursor.topic_name("topic_name"))
         else:
             topic = requests.TopicReference(topic_id=cursor.topic_id())
-        proposals += [_isr_proposal(cursor, version, topic) for _ in cursor.array("partitions", 14)]
-        cursor.tags()
+        proposals += [_isr_proposal(cursor, version, topic) for _ in cursor.structs("partitions", 14)]
     return requests.AlterPartition(broker, broker_epoch, tuple(proposals), names_topics_by_id=version >= 2)
 
 
@@ -253,12 +249,11 @@ def _isr_proposal(cursor: Cursor, version: int, topic: requests.TopicReference) 
     if version < 3:
         isr = cursor.replicas("new_isr")
     else:
-        members = [_isr_member(cursor) for _ in cursor.array("new_isr_with_epochs", 13)]
-        isr = tuple(broker for broker, _ in members)
-        broker_epochs = tuple(epoch for _, epoch in members)
+        members = [cursor.fixed(_ISR_MEMBER, "broker_id") for _ in cursor.structs("new_isr_with_epochs", 13)]
+        isr = tuple(BrokerId(broker) for broker, _ in members)
+        broker_epochs = tuple(BrokerEpoch(epoch) for _, epoch in members)
     leader_recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
     partition_epoch = cursor.int32("partition_epoch")
-    cursor.tags()
     return requests.IsrProposal(
         topic,
         PartitionId(partition),
@@ -268,12 +263,6 @@ def _isr_proposal(cursor: Cursor, version: int, topic: requests.TopicReference) 
         broker_epochs,
         leader_recovery_state,
     )
-
-
-def _isr_member(cursor: Cursor) -> tuple[BrokerId, BrokerEpoch]:
-    broker, epoch = cursor.fixed(_ISR_MEMBER, "broker_id")
-    cursor.tags()
-    return BrokerId(broker), BrokerEpoch(epoch)
 
 
 _DECODERS: dict[ApiKey, Callable[[Cursor, int], requests.Request | ApiVersionsRequest]] = {

@@ -11,15 +11,26 @@ from binascii import a2b_base64
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from kio.serial import entity_writer
 
+from controller.core.messages.errors import ErrorCode
 from controller.wire.apis import ApiKey
 from zk_layout.ids import TopicId
 
 UNTHROTTLED = datetime.timedelta(0)
+
+
+class Outcome(Protocol):
+    """A reply, or a part of one."""
+
+    @property
+    def error(self) -> ErrorCode: ...
+
+    @property
+    def message(self) -> str | None: ...
 
 
 class MessageSchema:
@@ -33,9 +44,14 @@ class MessageSchema:
         self._module = import_module(f"kio.schema.{api_key.name.lower()}.v{version}.{kind}")
 
     def make(self, entity_name: str, /, **values: object) -> Any:
-        """One entity of the message, without the fields this version does not have."""
+        """One entity of the message, without the fields this version does not have. Nobody is throttled by default."""
         entity, known = self._entity(entity_name)
+        values = {"throttle_time": UNTHROTTLED} | values
         return entity(**{field: value for field, value in values.items() if field in known})
+
+    def outcome(self, entity_name: str, of: Outcome, /, **values: object) -> Any:
+        """One entity that says how a request or a part of it went."""
+        return self.make(entity_name, error_code=of.error, error_message=of.message, **values)
 
     @cache  # noqa: B019 - schemas live as long as the process
     def _entity(self, name: str) -> tuple[Any, frozenset[str]]:

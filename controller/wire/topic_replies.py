@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.core.messages import replies
 from controller.core.messages.errors import ErrorCode
-from controller.wire.schema import UNTHROTTLED, MessageSchema, topic_uuid
+from controller.wire.schema import MessageSchema, topic_uuid
 
 SETTINGS_FROM = 5  # the first version of CreateTopics that tells a new topic's settings, KIP-525
 
@@ -32,12 +32,11 @@ def topics_created(schema: MessageSchema, version: int, reply: replies.TopicsCre
         return made[result.configs]
 
     topics = tuple(
-        schema.make(
+        schema.outcome(
             "CreatableTopicResult",
+            result,
             name=result.topic,
             topic_id=topic_uuid(result.topic_id),
-            error_code=result.error,
-            error_message=result.message,
             topic_config_error_code=result.configs_error,
             num_partitions=result.partition_count,
             replication_factor=result.replication_factor,
@@ -66,53 +65,36 @@ def _config(schema: MessageSchema, config: replies.TopicConfig) -> Any:
 def topics_deleted(schema: MessageSchema, version: int, reply: replies.TopicsDeleted) -> Any:
     """DeleteTopics (20)."""
     responses = tuple(
-        schema.make(
+        schema.outcome(
             "DeletableTopicResult",
+            result,
             name=result.topic if version >= 6 else result.topic or "",
             topic_id=topic_uuid(result.topic_id),
-            error_code=result.error,
-            error_message=result.message,
         )
         for result in reply.results
     )
     return schema.make("DeleteTopicsResponse", throttle_time=_throttle(reply), responses=responses)
 
 
-def partitions_created(schema: MessageSchema, reply: replies.PartitionsCreated) -> Any:
+def partitions_created(schema: MessageSchema, _version: int, reply: replies.PartitionsCreated) -> Any:
     """CreatePartitions (37)."""
     results = tuple(
-        schema.make(
-            "CreatePartitionsTopicResult",
-            name=result.topic,
-            error_code=result.error,
-            error_message=result.message,
-        )
-        for result in reply.results
+        schema.outcome("CreatePartitionsTopicResult", result, name=result.topic) for result in reply.results
     )
     return schema.make("CreatePartitionsResponse", throttle_time=_throttle(reply), results=results)
 
 
-def leaders_elected(schema: MessageSchema, reply: replies.LeadersElected) -> Any:
+def leaders_elected(schema: MessageSchema, _version: int, reply: replies.LeadersElected) -> Any:
     """ElectLeaders (43)."""
     results = tuple(
         schema.make(
             "ReplicaElectionResult",
             topic=topic,
             partition_result=tuple(
-                schema.make(
-                    "PartitionResult",
-                    partition_id=result.topic_partition.partition,
-                    error_code=result.error,
-                    error_message=result.message,
-                )
+                schema.outcome("PartitionResult", result, partition_id=result.topic_partition.partition)
                 for result in of_topic
             ),
         )
         for topic, of_topic in groupby(reply.results, lambda result: result.topic_partition.topic)
     )
-    return schema.make(
-        "ElectLeadersResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        replica_election_results=results,
-    )
+    return schema.make("ElectLeadersResponse", error_code=reply.error, replica_election_results=results)

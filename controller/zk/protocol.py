@@ -100,32 +100,43 @@ def stat_at(buffer: bytes, offset: int) -> Stat:
     return Stat(Zxid(czxid), Zxid(mzxid), ZnodeVersion(version), SessionId(owner))
 
 
-class Exists(Struct, frozen=True):
-    """Is it there? With `watch`, tell when it is created, changed or deleted. None if it is not."""
-
-    type: ClassVar[int] = 3
+class _Watching(Struct, frozen=True):
     path: str
     watch: bool = False
 
     def serialize(self) -> bytes:
         """Path and watch."""
         return text(self.path) + (b"\1" if self.watch else b"\0")
+
+
+class _Unanswered(Struct, frozen=True):
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing."""
+
+
+class _Versioned(_Unanswered, frozen=True):
+    path: str
+    version: int
+
+    def serialize(self) -> bytes:
+        """Path and version expected."""
+        return text(self.path) + _int.pack(self.version)
+
+
+class Exists(_Watching, frozen=True):
+    """Is it there? With `watch`, tell when it is created, changed or deleted. None if it is not."""
+
+    type: ClassVar[int] = 3
 
     def deserialize(self, buffer: bytes, offset: int) -> Stat:
         """Its stat."""
         return stat_at(buffer, offset)
 
 
-class GetData(Struct, frozen=True):
+class GetData(_Watching, frozen=True):
     """Data and stat of a znode; the watch is set only if the znode exists."""
 
     type: ClassVar[int] = 4
-    path: str
-    watch: bool = False
-
-    def serialize(self) -> bytes:
-        """Path and watch."""
-        return text(self.path) + (b"\1" if self.watch else b"\0")
 
     def deserialize(self, buffer: bytes, offset: int) -> Node:
         """The znode; a null is the same as no data."""
@@ -133,16 +144,10 @@ class GetData(Struct, frozen=True):
         return Node(bytes(buffer[offset + 4 : end]), stat_at(buffer, end))
 
 
-class GetChildren(Struct, frozen=True):
+class GetChildren(_Watching, frozen=True):
     """The names below a znode; the watch is set only if the znode exists."""
 
     type: ClassVar[int] = 8
-    path: str
-    watch: bool = False
-
-    def serialize(self) -> bytes:
-        """Path and watch."""
-        return text(self.path) + (b"\1" if self.watch else b"\0")
 
     def deserialize(self, buffer: bytes, offset: int) -> list[str]:
         """The names, in no order."""
@@ -193,7 +198,7 @@ class MultiRead(Struct, frozen=True):
         return found
 
 
-class SetWatches(Struct, frozen=True):
+class SetWatches(_Unanswered, frozen=True):
     """Set many watches at once; what has changed since `since` is told at once instead.
 
     Made for reconnection; good as well for setting thousands of watches before one multi-read.
@@ -209,9 +214,6 @@ class SetWatches(Struct, frozen=True):
         """The zxid and three lists of paths."""
         lists = (self.data, self.existence, self.children)
         return _long.pack(self.since) + b"".join(_int.pack(len(paths)) + b"".join(map(text, paths)) for paths in lists)
-
-    def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Nothing."""
 
 
 def set_watches(
@@ -235,7 +237,7 @@ def _take(names: Iterator[str], most_bytes: int) -> list[str]:
     return taken
 
 
-class Sync(Struct, frozen=True):
+class Sync(_Unanswered, frozen=True):
     """Answered when the server shows all that was written before, through whichever server; so is what comes after.
 
     Source: FollowerRequestProcessor and CommitProcessor of ZooKeeper.
@@ -248,11 +250,8 @@ class Sync(Struct, frozen=True):
         """The path."""
         return text(self.path)
 
-    def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Nothing."""
 
-
-class Create(Struct, frozen=True):
+class Create(_Unanswered, frozen=True):
     """Create a znode, as a request or as part of a transaction.
 
     Without data it holds null, as those that brokers create: they tell that from no bytes, which is not JSON.
@@ -270,9 +269,6 @@ class Create(Struct, frozen=True):
         kind = _int.pack(self.ephemeral + 2 * self.sequential)
         size = -1 if self.data is None else len(self.data)
         return b"".join((text(self.path), _int.pack(size), self.data or b"", self.acl, kind))
-
-    def deserialize(self, buffer: bytes, offset: int) -> None:
-        """The path comes back, and is known."""
 
 
 class SetData(Struct, frozen=True):
@@ -294,34 +290,16 @@ class SetData(Struct, frozen=True):
         return stat_at(buffer, offset)
 
 
-class Delete(Struct, frozen=True):
+class Delete(_Versioned, frozen=True):
     """Delete a znode, as part of a transaction."""
 
     type: ClassVar[int] = 2
-    path: str
-    version: int
-
-    def serialize(self) -> bytes:
-        """Path and version expected."""
-        return text(self.path) + _int.pack(self.version)
-
-    def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Nothing."""
 
 
-class Check(Struct, frozen=True):
+class Check(_Versioned, frozen=True):
     """Go on only at this version, as part of a transaction."""
 
     type: ClassVar[int] = 13
-    path: str
-    version: int
-
-    def serialize(self) -> bytes:
-        """Path and version expected."""
-        return text(self.path) + _int.pack(self.version)
-
-    def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Nothing."""
 
 
 Operation = Create | SetData | Delete | Check

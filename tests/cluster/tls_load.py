@@ -8,7 +8,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from tests.cluster.certificates import Authority
@@ -37,9 +36,7 @@ class Load:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         for thread in self._threads:
             thread.join()

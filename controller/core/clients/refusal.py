@@ -21,7 +21,7 @@ def refusal(request: requests.Request, error: ErrorCode, message: str | None = N
     and ask another. If the error is about this process rather than the topics, requested topics get
     LEADER_NOT_AVAILABLE, which clients retry.
 
-    >>> refusal(ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
+    >>> refusal(requests.ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
     'NOT_CONTROLLER'
     """
     message = MESSAGES.get(error) if message is None else message

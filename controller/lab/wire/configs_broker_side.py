@@ -14,7 +14,7 @@ from controller.core.messages.replies import BrokerConfig
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.requests import decode_header, reading
-from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema
+from controller.wire.schema import encode_entity, response_schema
 
 
 class Question:
@@ -70,5 +70,5 @@ class Question:
             resource_name=self.resource_name,
             configs=described,
         )
-        entity = schema.make("DescribeConfigsResponse", throttle_time=UNTHROTTLED, results=(result,))
+        entity = schema.make("DescribeConfigsResponse", results=(result,))
         return framed(encode_response_header(header), encode_entity(entity))

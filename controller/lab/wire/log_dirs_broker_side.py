@@ -14,7 +14,7 @@ from controller.core.messages.events import ReplicaSize
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.requests import decode_header, reading
-from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema
+from controller.wire.schema import encode_entity, response_schema
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 
@@ -26,12 +26,11 @@ def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, 
     """
     header = decode_header(frame)
     with reading(header, frame) as cursor:
-        entries = cursor.nullable_array("topics", 3)
+        entries = cursor.nullable_structs("topics", 3)
         asked: list[TopicPartition] = []
         for _ in entries or ():
             topic = cursor.topic_name("topic")
             asked += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partitions")]
-            cursor.tags()
         cursor.tags()
         cursor.finish()
     return header, None if entries is None else tuple(asked)
@@ -70,5 +69,5 @@ def encode_described(
         total_bytes=-1,
         usable_bytes=-1,
     )
-    entity = schema.make("DescribeLogDirsResponse", throttle_time=UNTHROTTLED, error_code=error, results=(result,))
+    entity = schema.make("DescribeLogDirsResponse", error_code=error, results=(result,))
     return framed(encode_response_header(header), encode_entity(entity))

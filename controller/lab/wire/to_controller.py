@@ -18,7 +18,7 @@ from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
-from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicId, TopicName, TopicPartition
 
 
 def encode_request(header: RequestHeader, request: AlterPartition | AlterReassignments) -> bytes:
@@ -60,12 +60,11 @@ def decode_controller(header: RequestHeader, frame: bytes) -> BrokerId:
     """
     cursor = answer_cursor(header, frame)
     cursor.int32("throttle_time_ms")
-    for _ in cursor.array("brokers", 10):
+    for _ in cursor.structs("brokers", 10):
         cursor.int32("node_id")
         cursor.string("host")
         cursor.int32("port")
         cursor.nullable_string("rack")
-        cursor.tags()
     cursor.nullable_string("cluster_id")
     return BrokerId(cursor.int32("controller_id"))
 
@@ -144,13 +143,11 @@ def reassignments_altered(cursor: Cursor, _version: int) -> ReassignmentsAltered
     cursor.int32("throttle_time_ms")
     error, message = cursor.error(), cursor.nullable_string("error_message")
     results: list[PartitionResult] = []
-    for _ in cursor.array("responses", 3):
+    for _ in cursor.structs("responses", 3):
         topic = cursor.topic_name()
-        for _ in cursor.array("partitions", 8):
+        for _ in cursor.structs("partitions", 8):
             partition = TopicPartition(topic, PartitionId(cursor.int32("partition_index")))
             results.append(PartitionResult(partition, cursor.error(), cursor.nullable_string("error_message")))
-            cursor.tags()
-        cursor.tags()
     return ReassignmentsAltered(tuple(results), error, message)
 
 
@@ -159,32 +156,22 @@ def partitions_altered(cursor: Cursor, version: int) -> PartitionsAltered:
     cursor.int32("throttle_time_ms")
     error = cursor.error()
     results: list[IsrResult] = []
-    for _ in cursor.array("topics", 3):
+    for _ in cursor.structs("topics", 3):
         topic = cursor.topic_name("topic_name") if version < 2 else None
         topic_id = cursor.topic_id() if version >= 2 else None
-        for _ in cursor.array("partitions", 20):
-            partition = PartitionId(cursor.int32("partition_index"))
-            refused = cursor.error()
-            leader, leader_epoch = (
-                BrokerId(cursor.int32("leader_id")),
-                LeaderEpoch(cursor.int32("leader_epoch")),
-            )
-            isr = cursor.replicas("isr")
-            recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
-            partition_epoch = PartitionEpoch(cursor.int32("partition_epoch"))
-            cursor.tags()
-            results.append(
-                IsrResult(
-                    topic,
-                    topic_id,
-                    partition,
-                    refused,
-                    leader,
-                    leader_epoch,
-                    isr,
-                    recovery_state,
-                    partition_epoch,
-                )
-            )
-        cursor.tags()
+        results += [_isr_result(cursor, version, topic, topic_id) for _ in cursor.structs("partitions", 20)]
     return PartitionsAltered(tuple(results), error)
+
+
+def _isr_result(cursor: Cursor, version: int, topic: TopicName | None, topic_id: TopicId | None) -> IsrResult:
+    return IsrResult(
+        topic,
+        topic_id,
+        PartitionId(cursor.int32("partition_index")),
+        cursor.error(),
+        BrokerId(cursor.int32("leader_id")),
+        LeaderEpoch(cursor.int32("leader_epoch")),
+        cursor.replicas("isr"),
+        cursor.int8("leader_recovery_state") if version >= 1 else 0,
+        PartitionEpoch(cursor.int32("partition_epoch")),
+    )

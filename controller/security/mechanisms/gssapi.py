@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import LoginModule
 from controller.security.mechanisms.kerberos_names import NoShortName, ShortNames
+from controller.security.server_mechanism import ServerMechanism
 
 _NO_PROTECTION = 1
 _LARGEST = 65_536
@@ -32,11 +33,8 @@ class Context(Protocol):
     def unwrap(self, message: bytes) -> Any: ...
 
 
-class GssapiServer:
+class GssapiServer(ServerMechanism):
     """The context is set up in rounds; then client and server agree that messages are neither signed nor encrypted."""
-
-    is_token = False
-    expires_at_ms: int | None = None
 
     def __init__(self, context: Callable[[], Context], names: ShortNames) -> None:
         """`context` makes the accepting side of one login."""
@@ -44,8 +42,6 @@ class GssapiServer:
         self._context: Context | None = None
         self._names = names
         self._is_offered = False
-        self.is_done = False
-        self.user = ""
 
     def answer(self, token: bytes) -> bytes:
         """The next token of the context, or what is offered in it.

@@ -12,6 +12,7 @@ from typing import Final
 
 from controller.security.failures import AuthenticationFailed, told
 from controller.security.jaas import PLAIN_LOGIN, LoginModule
+from controller.security.server_mechanism import ServerMechanism
 
 _USER = "user_"
 _BLIND: Final = token_bytes(32)
@@ -19,16 +20,11 @@ WRONG = "Authentication failed: Invalid username or password"
 OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 
 
-class PlainServer:
+class PlainServer(ServerMechanism):
     """The users are options `user_<name>` of the listener's login module, if that is Kafka's for PLAIN."""
-
-    expires_at_ms: int | None = None
-    is_token = False
 
     def __init__(self, module: LoginModule) -> None:
         self._module = module
-        self.is_done = False
-        self.user = ""
 
     def answer(self, token: bytes) -> bytes:
         """Nothing more is said to a user who is known.

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from controller.security.failures import AuthenticationFailed, told
 from controller.security.mechanisms.plain import OTHER_IDENTITY
+from controller.security.server_mechanism import ServerMechanism
 from zk_layout.znodes.scram import MECHANISMS, Credential, Mechanism
 
 BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS.values()}
@@ -64,7 +65,7 @@ class _Begun(Struct, frozen=True):
     expires_at_ms: int | None
 
 
-class ScramServer:
+class ScramServer(ServerMechanism):
     """Two rounds: the client names itself, then proves it.
 
     Shape:
@@ -79,10 +80,6 @@ class ScramServer:
         self._server_nonce = server_nonce or _in_letters(randbits(130))
         self._begun: _Begun | None = None
         self._is_over = False
-        self.is_done = False
-        self.is_token = False
-        self.user = ""
-        self.expires_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Salt and iterations; then the proof that we know the credential as well.

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.security.failures import AuthenticationFailed, told
+from controller.security.server_mechanism import ServerMechanism
 
 _FIRST = re.compile(
     r"n,(?:a=(?P<identity>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -56,17 +57,12 @@ class TokenRefused(Exception):
 Validate = Callable[[str], BearerToken]
 
 
-class OAuthBearerServer:
+class OAuthBearerServer(ServerMechanism):
     """One round, or two for a token that is no good. `validate` raises TokenRefused."""
-
-    is_token = False
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
         self._refused: TokenRefused | None = None
-        self.is_done = False
-        self.user = ""
-        self.expires_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Nothing for a good token; JSON for any other.

@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from controller.core.clients.authorization import NEEDED
+from controller.core.messages.replies import ClusterDescription, ReassignmentsListed, Reply
 from controller.core.messages.requests import Request
 from controller.wire import replies, requests, rights_needed
 from controller.wire.apis import (
@@ -117,6 +118,8 @@ def test_what_the_core_is_asked_is_decoded_and_encoded_and_is_all_that_it_can_be
 
     assert requests._DECODERS.keys() == SERVED.keys()
     assert encoded == SERVED.keys() - {ApiKey.API_VERSIONS}
+    assert replies._KEYS.keys() == set(get_args(Reply))
+    assert replies._ENTITIES.keys() == replies._KEYS.keys() - {ClusterDescription, ReassignmentsListed}
     assert set(requests_of(SERVED)) == set(get_args(Request))
     assert FIRST_WITH_KIND.keys() == OLDEST.commands.keys() == COMMANDS.keys()
 
