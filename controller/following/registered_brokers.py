@@ -1,4 +1,4 @@
-"""Whom can a process that does not lead pass its clients on to: which brokers, and who leads?"""
+"""To which brokers can a standby pass its clients on, and who leads?"""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
 BELIEVED_FOR_S = 2.0
-PATIENCE_S = 0.5  # less than a client waits for what is offered here: whoever gives up first learns nothing
+PATIENCE_S = 0.5  # shorter than clients wait for ApiVersions: a client that gives up first learns nothing
 
 
 class RegisteredBrokers:
-    """The brokers that are registered in ZooKeeper: looked up when somebody asks, and believed for a while.
+    """The brokers registered in ZooKeeper, looked up on demand and cached briefly.
 
-    A replica of ours is no broker: one that does not lead any more would send clients back. While ZooKeeper does not
-    answer, those that were there last are likely to be there still.
+    Leaves out our own replicas: one that no longer leads would send clients back. While ZooKeeper does not answer, the
+    last brokers known are the best guess.
     """
 
     def __init__(self, bridge: Callable[[], Bridge]) -> None:
-        """Nobody is known yet. `bridge` is the present way to ZooKeeper."""
+        """`bridge` returns the current connection to ZooKeeper."""
         self._bridge = bridge
         self._known: dict[BrokerId, Registration] = {}
         self._due_at = 0.0
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self) -> Sequence[LiveBroker]:
-        """Who they are, after `PATIENCE_S` at most."""
+        """The registered brokers, after at most `PATIENCE_S`."""
         known = sorted((await self._looked_up()).items())
         return tuple(LiveBroker(broker, seen.endpoints) for broker, seen in known if not seen.is_ours)
 
     async def get(self, broker: BrokerId) -> LiveBroker | None:
-        """Whoever is registered with an id, be it a replica of ours, after `PATIENCE_S` at most."""
+        """The broker or replica registered with this id, after at most `PATIENCE_S`."""
         seen = (await self._looked_up()).get(broker)
         return None if seen is None else LiveBroker(broker, seen.endpoints)
 
@@ -48,6 +48,6 @@ class RegisteredBrokers:
                     async with asyncio.timeout(PATIENCE_S):
                         self._known = await preparation.registrations(self._bridge(), with_ours=True)
                 except (Refused, Disconnected, SessionEnded, TimeoutError):
-                    pass  # said by whoever needs ZooKeeper
+                    pass  # reported by the parts that need ZooKeeper
                 self._due_at = loop.time() + BELIEVED_FOR_S
             return self._known

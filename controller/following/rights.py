@@ -1,4 +1,4 @@
-"""Which rights are in force, whoever leads? Read in every session of this process, and followed as long as it lasts."""
+"""Which ACLs are in force, whether or not this process leads? Read in every session and followed until it ends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 
 class RightsFollower(SessionReader[ClusterState]):
-    """Decides by what was read last. Before everything was read once, nobody but super users may do anything.
+    """Decides by the last complete read. Before the first one, only super users may do anything.
 
-    When a session ends, what was known in it counts until the next one has read everything, as with brokers.
+    The last session's ACLs stay in force until the next session has read everything, as with brokers.
     """
 
     part = "following rights"
@@ -34,23 +34,23 @@ class RightsFollower(SessionReader[ClusterState]):
         notice: Callable[[Notice], None] = lambda _: None,
         troubles: Troubles | None = None,
     ) -> None:
-        """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        """`bridge` returns the current connection to ZooKeeper; `notice` receives each unreadable znode once."""
         super().__init__(bridge, notice, troubles)
         self._settings = settings
         self._state = ClusterState()
         self.authorizer = self._decided_by(self._state)
 
     def is_allowed(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
-        """Whether a caller may do this, by what was read last."""
+        """Whether the caller may do this, by the ACLs read last."""
         return self.authorizer.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
     def is_allowed_for_any(self, caller: Caller, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether a caller may do this with at least one resource of a type, by what was read last."""
+        """Whether the caller may do this with at least one resource of the type, by the ACLs read last."""
         host = host_of(caller.address)
         return self.authorizer.is_allowed_by_resource_type(caller.principal, host, operation, resource_type)
 
     def reason(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
-        """Why, in words."""
+        """The reason for the decision, as text."""
         return self.authorizer.reason(caller.principal, host_of(caller.address), operation, resource)
 
     def _begin(self, bridge: Bridge) -> tuple[ClusterState, Reader]:
@@ -82,16 +82,16 @@ class RightsFollower(SessionReader[ClusterState]):
             case Loaded():
                 state.begin()
             case _:
-                raise TypeError(f"{event} is nothing that is read")
+                raise TypeError(f"unexpected event: {event}")
         self._name_all(state)
 
     def _name_all(self, state: ClusterState) -> None:
-        """Say what cannot be read, and why."""
+        """Give a notice for each unreadable znode, with the reason."""
         changes = state.take_changes()
         for path, reason in changes.malformed:
             self._name(path, Notice("malformed znode", f"{path}: {reason}"))
         for path, reason in changes.refused:
             text = f"{reason}; what it might deny is denied until it can be read"
             self._name(path, Notice("unreadable znode", text))
-        if state is self._state:  # of one that is still being read, nothing is known to be mended
+        if state is self._state:  # a state that is still loading does not show that a znode is readable again
             self._named = {path: text for path, text in self._named.items() if path in state.unreadable}

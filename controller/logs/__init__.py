@@ -159,7 +159,7 @@ def last_words(text: str, **details: object) -> None:
 
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if not issubclass(kind, SystemExit):
-        _log.error("an error that nobody handled", exc_info=(kind, error, trace))
+        _log.error("an unhandled error", exc_info=(kind, error, trace))
 
 
 def term(epoch: int | None) -> None:

@@ -1,4 +1,4 @@
-"""By which settings will this process decide: by its operator's, or by the brokers'?"""
+"""Which settings will this process decide by: its operator's, or the brokers'?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 3
 
 
 def settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """What the operator has set here counts; else what brokers have."""
+    """Settings made here apply; otherwise those of the brokers."""
     told = _told(seen)
     if not told:
         yield from _untold(wanted, seen)
@@ -26,27 +26,27 @@ def settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         if key in wanted.given and len(holders) == 1 and ours.lower() not in holders:
             contradicted.append(f"{key} is {has}, and {ours} here")
         elif key in taken and len(holders) > 1:
-            disputed.append(f"{key} is {has}; {taken[key]} is in force, which protects most")
+            disputed.append(f"{key} is {has}; {taken[key]}, the most protective, is in force")
         elif key in taken and taken[key] != ours:
             adopted.append(f"{key}={taken[key]}")
     if contradicted:
-        hint = "a native controller has the brokers' own; set them alike, unless you want them to differ"
+        hint = "a native controller uses the brokers' own; set them alike, unless they are meant to differ"
         yield warning(Check.SETTINGS, "; ".join(contradicted), hint)
     if disputed:
-        hint = "set them alike on all brokers, or here what is to be in force"
+        hint = "set them alike on all brokers, or set here what is to be in force"
         yield warning(Check.SETTINGS, "; ".join(disputed), hint)
     yield from _agreed(told, adopted, is_all=not (contradicted or disputed))
 
 
 def policy(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """A policy is a Java class, and forbids what nobody here can tell."""
+    """A policy is a Java class; this process cannot know what it forbids."""
     judging = {broker: one.policy for broker, one in _told(seen).items() if one.policy}
     if not judging:
         return
-    text = f"{named(judging)} would judge new topics by {listed(sorted(set(judging.values())))} ({POLICY}), "
+    text = f"{named(judging)} would check new topics with {listed(sorted(set(judging.values())))} ({POLICY}), "
     text += "a Java class that cannot run here: "
     if wanted.ignores_policy:
-        yield warning(Check.SETTINGS, f"{text}topics are created without asking it", "check them in another way")
+        yield warning(Check.SETTINGS, f"{text}topics are created without it", "check them in another way")
     else:
         hint = "create topics while a native controller leads, or without the policy: create.topic.policy.ignore=true"
         yield warning(Check.SETTINGS, f"{text}CreateTopics is answered POLICY_VIOLATION", hint)
@@ -57,7 +57,7 @@ def _told(seen: Seen) -> dict[BrokerId, BrokerSettings]:
 
 
 def _holders(key: str, told: Mapping[BrokerId, BrokerSettings]) -> dict[str, list[BrokerId]]:
-    """Who has which value."""
+    """The brokers by value."""
     found: dict[str, list[BrokerId]] = {}
     for broker, one in told.items():
         if key in one.fixed:
@@ -68,8 +68,10 @@ def _holders(key: str, told: Mapping[BrokerId, BrokerSettings]) -> dict[str, lis
 def _untold(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     unset = [f"{key}={ours}" for key, ours in wanted.settings.items() if key not in wanted.given]
     if unset and any(one.ranges is not None for one in seen.brokers.values()):
-        text = f"no broker tells by which settings a controller decides; {', '.join(unset[:SHOWN])} … are in force"
-        hint = "let this process describe the configs of brokers, or set here what brokers have"
+        text = (
+            f"no broker reports the settings by which a controller decides; {', '.join(unset[:SHOWN])} … are in force"
+        )
+        hint = "allow this process to describe the brokers' configs, or set here what brokers have"
         yield warning(Check.SETTINGS, text, hint)
 
 

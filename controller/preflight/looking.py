@@ -1,6 +1,6 @@
 """How does this process look at a cluster before it leads it?
 
-It asks ZooKeeper, each broker, and itself; it writes nothing.
+It asks ZooKeeper, each broker and itself; it writes nothing.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _BETWEEN_BROKERS_BY_DEFAULT = "security.inter.broker.protocol"
 
 
 class Door(Protocol):
-    """Our own listeners: who has come in? `controller.server.listener.Server`."""
+    """Our own listeners: which clients have connected? `controller.server.listener.Server`."""
 
     def expect(self, client_id: str) -> Callable[[], bool]:
-        """From now on look out for a client of this name; what is returned says whether it has come, and forgets it."""
+        """Watch for a client with this id. The function returned says whether it has come, and stops watching."""
 
 
 class Preflight:
-    """Looks, and judges. One for the life of a process."""
+    """Runs the checks. One for the life of a process."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Preflight:
         ourselves: Dialer | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing was looked at yet. Without a `door` nobody looks whether this process can be reached; `ourselves`
-        connects to it, where that is not done as to brokers."""
+        """Without a `door` it is not checked whether this process can be reached; `ourselves` connects to it, if not in
+        the same way as to brokers."""
         self._ourselves = ourselves or dialer
         self._wanted = wanted
         self._advertised = advertised
@@ -70,10 +70,10 @@ class Preflight:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
-        """Everything, once. It takes as long as the slowest broker, and at most a few seconds.
+        """Run all checks once. Takes as long as the slowest broker, and at most a few seconds.
 
         Raises:
-            SessionEnded: there is no session any more.
+            SessionEnded: the session has ended.
         """
         try:
             seen = await self._see(bridge, await clash())
@@ -158,7 +158,7 @@ class Preflight:
         return tuple(await asyncio.gather(*tried))
 
     async def _address(self, endpoint: Endpoint, door: Door, whose: dict[tuple[str, int], str]) -> AddressTried:
-        """A broker would do the same; the name by which we come is known to nobody else."""
+        """Connect as a broker would; the client id used is random."""
         is_for_brokers = endpoint.listener in self._wanted.reached_over
         name = f"kafka-zk-controller preflight {secrets.token_hex(8)}"
         has_come = door.expect(name)
@@ -181,10 +181,10 @@ class Preflight:
 async def _configs_of(
     broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None
 ) -> dict[str, BrokerConfig]:
-    """What the broker says of its own settings; one that forbids to ask has an authorizer whose name is not known.
+    """The broker's own settings; one that does not let us ask has an authorizer of unknown name.
 
     Raises:
-        Broken: it does not answer. Nobody knows then, and to take it for one that refuses would be a guess.
+        Broken: it does not answer. Then nothing is known, and to assume a refusal would be a guess.
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
@@ -203,7 +203,7 @@ async def _configs_of(
 
 
 def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
-    """What is set at run time for all brokers is followed in ZooKeeper, and counts for more than what is below it."""
+    """Cluster-wide dynamic settings are left out: they are followed in ZooKeeper and override these."""
     fixed, dynamic = {}, {}
     for key, config in found.items():
         below = config.otherwise if config.source in broker_configs.AT_RUN_TIME else config.value
@@ -216,7 +216,7 @@ def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
 
 
 def _looks_on(told: dict[str, str]) -> frozenset[str]:
-    """For a controlled shutdown on the listener between brokers, with everything else on the control plane's."""
+    """The listener between brokers for a controlled shutdown, the control plane's for everything else."""
     between = told.get(_BETWEEN_BROKERS) or told.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
     return frozenset(name.upper() for name in (between, told.get(_CONTROL_PLANE, "")) if name)
 

@@ -1,4 +1,4 @@
-"""What does a process with these settings look at before its first claim?"""
+"""Which checks does a process with these settings run before its first claim?"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
 
 
 def preflight_of(settings: Settings, door: Door | None, dialer: Dialer, *, is_new_cluster: bool) -> Preflight:
-    """The look of a process with these settings; without a `door` it does not look whether it can be reached.
+    """The checks of a process with these settings; without a `door` they skip whether brokers can reach it.
 
     `dialer` connects to brokers.
     """

@@ -38,7 +38,7 @@ class Pump:
     has at most `most_events`, and others on the event loop get their turn between two: no flood of events keeps
     answers, acknowledgements and heartbeats waiting.
 
-    An exception out of a turn or a performer means that an invariant is broken: nothing more is decided, and
+    An exception out of a turn or a performer means that an invariant is violated: nothing more is decided, and
     `on_broken` is called to end the term.
     """
 

@@ -1,4 +1,4 @@
-"""Why was somebody not let in: what does the other side get to know, and what the log?"""
+"""Why did a login fail: what may the client see, and what the log?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from controller.core.messages.errors import ErrorCode
 
 
 class AuthenticationFailed(Exception):
-    """A login ends here, the connection with it.
+    """A login fails here, and the connection ends.
 
     Shape:
-        `message` is for the client; None for the text that tells nothing but the mechanism. `reason` is for the log: it
+        `message` is for the client; None stands for a text that names only the mechanism. `reason` is for the log: it
         may name a user, never a password or token. Without `is_told` Kafka closes the connection unanswered.
     """
 
@@ -29,9 +29,9 @@ class AuthenticationFailed(Exception):
 
 
 def told(message: str) -> AuthenticationFailed:
-    """A failure whose text the client may read as well."""
+    """A failure whose text the client may see as well."""
     return AuthenticationFailed(message, message)
 
 
 class UnusableSecurity(ValueError):
-    """Settings by which nobody can log in; the text names the setting, never what it is set to."""
+    """Settings with which no login can succeed; the text names the setting, never its value."""

@@ -10,23 +10,23 @@ class ServerMechanism(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether the client is known."""
+        """Whether the client has authenticated."""
 
     @property
     def user(self) -> str:
-        """Who it is, once it `is_done`."""
+        """The user, once it `is_done`."""
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When what it has shown ends (milliseconds since 1970); None for never."""
+        """When the credential expires (milliseconds since 1970); None for never."""
 
     @property
     def is_token(self) -> bool:
-        """Whether it came with a delegation token: it may then make no further ones."""
+        """Whether the client used a delegation token: it may then create no further ones."""
 
     def answer(self, token: bytes) -> bytes:
-        """The challenge that answers what the client says.
+        """The challenge that answers the client's token.
 
         Raises:
-            AuthenticationFailed: and nothing else, whatever the bytes.
+            AuthenticationFailed: the only error, whatever the bytes.
         """

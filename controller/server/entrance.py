@@ -1,4 +1,4 @@
-"""What may a client say on a SASL listener before it is known who it is, and when must it log in again?
+"""What may a client send on a SASL listener before it has authenticated, and when must it do so again?
 
 Source: Kafka's SaslServerAuthenticator and KafkaChannel; KIP-43, KIP-152, KIP-368.
 """
@@ -22,11 +22,11 @@ from controller.wire.sasl import (
 )
 
 _LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-_BARE = 0  # the version of SaslHandshake that bare tokens follow
+_BARE = 0  # the version of SaslHandshake that raw tokens follow
 
 
 class NotLetIn(Exception):
-    """The connection is to be closed after `answer`, if there is one; the text says why, for the log."""
+    """Close the connection after sending `answer`, if there is one; the text, for the log, says why."""
 
     def __init__(self, reason: str, answer: bytes | None = None) -> None:
         super().__init__(reason)
@@ -37,7 +37,7 @@ class Entrance:
     """The logins of one connection."""
 
     def __init__(self, login: Login, now: Callable[[], float]) -> None:
-        """Nobody has logged in. `now` counts seconds."""
+        """`now` returns seconds."""
         self._login = login
         self._now = now
         self._has_begun = False
@@ -46,19 +46,19 @@ class Entrance:
 
     @property
     def principal(self) -> str:
-        """Who it is; nobody known before the end of a login."""
+        """The authenticated principal, anonymous before the end of a login."""
         return self._login.principal or ANONYMOUS
 
     @property
     def is_open(self) -> bool:
-        """Whether it is known who it is."""
+        """Whether the client has authenticated."""
         return self._login.is_open
 
     def takes(self, api_key: int) -> bool:
-        """Whether the next message is a part of a login, or must not be there.
+        """Whether the next message is part of a login.
 
         Raises:
-            NotLetIn: the login counts no more, and this is not the next one.
+            NotLetIn: the login has expired, and this message does not renew it.
         """
         if not self._login.is_open:
             return self._has_begun or api_key != ApiKey.API_VERSIONS
@@ -69,11 +69,11 @@ class Entrance:
         return False
 
     def answer(self, frame: bytes) -> bytes:
-        """The answer to such a message, with its size.
+        """The answer to a login message, with its size.
 
         Raises:
             NotLetIn: the client is refused.
-            UnreadableRequest: it is none.
+            UnreadableRequest: it is no login message.
         """
         if self._is_bare and not self._login.is_open:
             return framed(self._bare(frame))
@@ -113,7 +113,7 @@ class Entrance:
         )
 
     def _bare(self, token: bytes) -> bytes:
-        """Before KIP-152 nothing but the mechanism's own bytes is sent, and a failure is not told."""
+        """Before KIP-152, only the mechanism's own bytes are sent and failures are not reported."""
         try:
             answered = self._login.authenticate(token)
         except AuthenticationFailed as failure:

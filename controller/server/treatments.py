@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.wire.apis import ANSWERED, COMMANDS, SERVED, Api, ApiKey
 
-_SHOWN = SERVED.keys() | ANSWERED.keys() | COMMANDS.keys()  # whose versions; the others have those of the broker
+_SHOWN = SERVED.keys() | ANSWERED.keys() | COMMANDS.keys()  # these show versions; the others have those of the broker
 _INTRODUCTION = """# Requests
 
 <!-- Made by `controller.server.treatments`; a test compares, another finds requests of brokers that are missing. -->

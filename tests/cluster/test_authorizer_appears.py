@@ -96,4 +96,4 @@ def test_a_leader_without_authorizer_refuses_clients_of_brokers_that_get_one_and
         assert zookeeper.exists("/brokers/topics/a-new") is None
         assert b"User:nobody" not in zookeeper.get("/kafka-acl/Topic/*")[0]
         errors = [line["event"] for line in ours.log() if line["level"] == "error"]
-        assert errors[0] == "requests of clients are refused, those of brokers are not"
+        assert errors[0] == "refusing clients' requests; brokers are still served"

@@ -20,22 +20,21 @@ OTHER_IDENTITY = "Authentication failed: Client requested an authorization id th
 
 
 class PlainServer:
-    """The users are options `user_<name>` of the listener's login module, if that is Kafka's for PLAIN."""
+    """Users are the options `user_<name>` of the listener's login module, if that is Kafka's for PLAIN."""
 
     expires_at_ms: int | None = None
     is_token = False
 
     def __init__(self, module: LoginModule) -> None:
-        """Nobody has logged in."""
         self._module = module
         self.is_done = False
         self.user = ""
 
     def answer(self, token: bytes) -> bytes:
-        """Nothing more is said to a user who is known.
+        """Check the credentials; the answer to a correct login is empty.
 
         Raises:
-            AuthenticationFailed: not a user with this password.
+            AuthenticationFailed: unknown user or wrong password.
         """
         parts = token.decode("utf-8", "replace").split("\0", 3)
         if len(parts) != 3:
@@ -53,7 +52,7 @@ class PlainServer:
         return b""
 
     def _is_password(self, user: str, password: str) -> bool:
-        """As long for a user who is not there, and for a password of another length."""
+        """Takes the same time for unknown users and for passwords of any length."""
         expected = self._module.option(_USER + user) if self._module.name == PLAIN_LOGIN else None
         is_same = hmac.compare_digest(_blinded(password), _blinded(expected or ""))
         return is_same and expected is not None

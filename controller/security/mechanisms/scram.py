@@ -1,11 +1,11 @@
-"""SCRAM: does the client know the password, of which we know only what checks it?
+"""SCRAM: does the client know the password, of which we only hold a verifier?
 
-The server needs no more of cryptography than HMAC, a hash and a comparison in constant time, all of which Python's
-standard library has from OpenSSL. A library for SCRAM would read and normalise names otherwise than Kafka's clients
-write them, and refuse their extension `tokenauth`.
+The server needs only HMAC, a hash and a comparison in constant time, which Python's standard library has from OpenSSL.
+A library for SCRAM would parse and normalise names differently from Kafka's clients, and refuse their extension
+`tokenauth`.
 
-A user who does not exist goes through both rounds, too, with a salt that stays the same as long as the process: what
-the client gets, and after what time, is the same as for a wrong password. (Kafka ends it after the first round.)
+An unknown user goes through both rounds too, with a salt that stays the same for the life of the process: the client
+gets the same answers in the same time as for a wrong password. (Kafka ends it after the first round.)
 
 Source: RFC 5802, RFC 7677; Kafka's ScramSaslServer, ScramMessages, ScramFormatter and ScramServerCallbackHandler.
 """
@@ -42,7 +42,7 @@ _SALT_FOR_NOBODY: Final = token_bytes(32)
 
 
 class TokenCredential(Struct, frozen=True):
-    """A delegation token: whose it is, how it is proven, and when it ends."""
+    """A delegation token: its owner, its credential and its expiry."""
 
     owner: str
     credential: Credential
@@ -54,7 +54,7 @@ Tokens = Callable[[str], TokenCredential | None]
 
 
 class _Begun(Struct, frozen=True):
-    """What the second round is judged by."""
+    """What the second round is checked against."""
 
     user: str
     credential: Credential
@@ -68,7 +68,7 @@ class ScramServer:
     """Two rounds: the client names itself, then proves it.
 
     Shape:
-        `tokens` is what a client with the extension `tokenauth` logs in by; its name is then the id of a token.
+        `tokens` serves clients with the extension `tokenauth`, whose name is then the id of a token.
     """
 
     def __init__(self, mechanism: Mechanism, users: Users, tokens: Tokens, server_nonce: str | None = None) -> None:
@@ -88,7 +88,7 @@ class ScramServer:
         """Salt and iterations; then the proof that we know the credential as well.
 
         Raises:
-            AuthenticationFailed: ill-formed, or the proof is of another password.
+            AuthenticationFailed: malformed, or the proof is for another password.
         """
         if self._is_over:
             raise AuthenticationFailed("a message after the last of SCRAM")
@@ -117,8 +117,8 @@ class ScramServer:
         return reply.encode()
 
     def _known(self, name: str) -> tuple[str, Credential, int | None, str | None]:
-        """The user, what to check the proof by, and why it fails all the same."""
-        nobody = self._nobody(name)  # made for everybody: the time it takes must not tell who there is
+        """The user, the credential to check, its expiry, and the reason if the login must fail in any case."""
+        nobody = self._nobody(name)  # made for every login, so that the time taken does not reveal which users exist
         if self.is_token:
             token = self._tokens(name)
             if token is not None:
@@ -133,7 +133,7 @@ class ScramServer:
         return name, credential, None, None
 
     def _nobody(self, name: str) -> Credential:
-        """What a user could have who does not exist: always the same, and like one made by Kafka's tool."""
+        """A credential for an unknown user: always the same, and like one made by Kafka's tool."""
         digest = hmac.digest(_SALT_FOR_NOBODY, f"{self._mechanism.name} {name}".encode(), "sha512")
         salt = _in_letters(int.from_bytes(digest) >> 382).encode()
         keys = bytes(new(self._mechanism.digest).digest_size)
@@ -161,7 +161,7 @@ class ScramServer:
 
 
 def _in_letters(number: int) -> str:
-    """To the base 36, as Java writes what Kafka draws."""
+    """In base 36, as Java writes Kafka's random numbers."""
     found = ""
     while number:
         number, rest = divmod(number, 36)

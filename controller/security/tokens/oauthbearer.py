@@ -1,6 +1,6 @@
 """OAUTHBEARER: whose token is this?
 
-A token that is no good is answered by RFC 7628's JSON, and only the client's next message ends the login.
+An invalid token is answered with RFC 7628's JSON, and only the client's next message ends the login.
 
 Source: RFC 7628, KIP-255, KIP-342; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse.
 """
@@ -24,17 +24,17 @@ _UNDERSTOOD: Final = b"\x01"
 
 
 class BearerToken(Struct, frozen=True):
-    """Whose a token is that was found good, and when it ends (milliseconds since 1970)."""
+    """The owner of a valid token, and when it expires (milliseconds since 1970)."""
 
     user: str
     expires_at_ms: int
 
 
 class TokenRefused(Exception):
-    """A token that is no good.
+    """An invalid token.
 
     Shape:
-        `reason` is for the log; the client gets `status` and, where more scopes were needed, `scope`.
+        `reason` is for the log; the client gets `status` and, if it lacks scopes, `scope`.
     """
 
     def __init__(self, reason: str, status: str = "invalid_token", scope: str | None = None) -> None:
@@ -44,7 +44,7 @@ class TokenRefused(Exception):
         self.scope = scope
 
     def as_json(self) -> str:
-        """What the client gets.
+        """The text for the client.
 
         >>> TokenRefused("late", scope="[a, b]").as_json()
         '{"status":"invalid_token", "scope":"[a, b]"}'
@@ -57,12 +57,11 @@ Validate = Callable[[str], BearerToken]
 
 
 class OAuthBearerServer:
-    """One round, or two for a token that is no good. `validate` raises TokenRefused."""
+    """One round, or two for an invalid token. `validate` raises TokenRefused."""
 
     is_token = False
 
     def __init__(self, validate: Validate) -> None:
-        """No token yet."""
         self._validate = validate
         self._refused: TokenRefused | None = None
         self.is_done = False
@@ -70,10 +69,10 @@ class OAuthBearerServer:
         self.expires_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
-        """Nothing for a good token; JSON for any other.
+        """Empty for a valid token, JSON for any other.
 
         Raises:
-            AuthenticationFailed: ill-formed, for another principal, or the client has read why it is refused.
+            AuthenticationFailed: malformed, for another principal, or the client has read why it is refused.
         """
         if token == _UNDERSTOOD and self._refused is not None:
             raise AuthenticationFailed(self._refused.reason, self._refused.as_json())

@@ -153,7 +153,7 @@ def test_a_configuration_file_that_does_not_exist_is_a_mistake_in_usage(tmp_path
 def test_keys_that_are_not_acted_on_are_told() -> None:
     answer = ask("run", *LEAST, "--set=log.dirs=a", "--check-config")
 
-    assert "ignored, not settings of a controller: log.dirs" in answer.stdout
+    assert "ignored, because a controller has no such settings: log.dirs" in answer.stdout
 
 
 def test_the_example_configuration_is_good() -> None:

@@ -229,7 +229,7 @@ def test_a_port_that_is_taken_is_one_clear_error() -> None:
             with pytest.raises(OSError, match="Address already in use") as caught:
                 await exporter.start()
             assert caught.value.strerror == (
-                f"nothing can listen on 127.0.0.1:{port} (http.host, http.port): Address already in use"
+                f"cannot listen on 127.0.0.1:{port} (http.host, http.port): Address already in use"
             )
             await exporter.stop()
 

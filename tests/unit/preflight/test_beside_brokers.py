@@ -30,7 +30,7 @@ def test_who_has_a_rack_where_no_broker_has_one_is_told_to_leave_it_out() -> Non
     reason = World("broker.rack=a").runs(Broker(), Broker()).refusal()
 
     assert "brokers 1, 2 have no broker.rack, and this process has a" in reason
-    assert "leave broker.rack out" in reason
+    assert "remove broker.rack" in reason
 
 
 @pytest.mark.parametrize("settings", [(), ("broker.rack=a",)])
@@ -98,7 +98,7 @@ def test_a_listener_that_all_brokers_have_is_missed_by_clients() -> None:
     (warning,) = World().runs(Broker(also=("OUTSIDE",)), Broker(also=("OUTSIDE", "THIRD"))).passes().warnings
 
     assert "all brokers have a listener OUTSIDE, and this process has not" in warning.text
-    assert "clients that come by it find no controller" in warning.text
+    assert "clients that connect by it find no controller" in warning.text
     assert warning.check is Check.ADVERTISED
 
 

@@ -39,13 +39,13 @@ def test_clients_are_not_served_while_no_broker_tells(broker: Broker | None) -> 
 def test_clients_are_not_served_where_one_broker_judges_by_what_is_not_here() -> None:
     world = World().runs(Broker(), Broker(authorizer=ACLS))
     world.passes()
-    assert withheld(world) == Withheld(
-        f"broker 2 judges requests by {ACLS}, and this process has no authorizer", is_known=True
-    )
+    assert withheld(world) == Withheld(f"broker 2 uses the authorizer {ACLS}, and this process has none", is_known=True)
 
     world = World(OURS).runs(Broker(), Broker(authorizer=ACLS), Broker(authorizer=FOREIGN))
     (warning,) = world.passes().warnings
-    assert f"broker 3 judges requests by {FOREIGN}, and this process by {ACLS}: clients are not served" in warning.text
+    assert (
+        f"broker 3 uses the authorizer {FOREIGN}, and this process uses {ACLS}: clients are not served" in warning.text
+    )
     found = withheld(world)
     assert found is not None
     assert found.is_known
@@ -87,14 +87,14 @@ def test_who_leads_refuses_clients_from_the_first_broker_on_that_judges_and_must
         world.restarts(1, Broker(authorizer=ACLS))
         world.goes_on(LOOKS_WITHIN_S)
     errors = [line for line in logs if line["log_level"] == "error"]
-    assert [line["event"] for line in errors] == ["requests of clients are refused, those of brokers are not"]
+    assert [line["event"] for line in errors] == ["refusing clients' requests; brokers are still served"]
     assert world.claimant.warnings
     assert not [event for event in world.told[told:] if isinstance(event, Unsound)]
 
     world.restarts(2, Broker(authorizer=ACLS))
     world.goes_on(LOOKS_WITHIN_S)
     unsound = [event for event in world.told[told:] if isinstance(event, Unsound)]
-    assert f"brokers 1, 2 judge requests by {ACLS}, and this process has no authorizer" in unsound[-1].reason
+    assert f"brokers 1, 2 use the authorizer {ACLS}, and this process has none" in unsound[-1].reason
 
     told = len(world.told)
     for number in (1, 2):

@@ -206,7 +206,7 @@ def test_keys_are_fetched_and_what_was_good_stays(tmp_path: Path) -> None:
     assert source("1") == ({"kid": "1"},)
     keys.write_text(json.dumps({"keys": [{"kid": "2"}]}))
     until(lambda: source("2") == ({"kid": "2"},))
-    with pytest.raises(UnusableSecurity, match="must begin with one of"):
+    with pytest.raises(UnusableSecurity, match="must start with one of"):
         KeySource({url: "gopher://x"}, lambda *_: None)
 
 

@@ -125,13 +125,13 @@ def test_an_exception_ends_the_term_and_nothing_is_decided_after_it(where: str) 
     async def story() -> None:
         def script(events: Sequence[Event], _: float) -> list[Effect]:
             if where == "turn":
-                raise RuntimeError("an invariant is broken")
+                raise RuntimeError("an invariant is violated")
             return [Notice("before", ""), Drained(), Notice("after", "")]
 
         stage = Stage(script)
 
         def drained(_: Drained) -> None:
-            raise RuntimeError("an invariant is broken")
+            raise RuntimeError("an invariant is violated")
 
         stage.pump._perform[Drained] = drained
         stage.pump.emit(Loaded())
@@ -140,7 +140,7 @@ def test_an_exception_ends_the_term_and_nothing_is_decided_after_it(where: str) 
         stage.pump.emit(Loaded())
         await stage.pump.run()
 
-        assert [str(error) for error in stage.broken] == ["an invariant is broken"]
+        assert [str(error) for error in stage.broken] == ["an invariant is violated"]
         assert stage.performed == ([] if where == "turn" else [Notice("before", "")])
         assert len(stage.machine.batches) == 1
         assert stage.pump.depth == 0

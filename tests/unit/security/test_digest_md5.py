@@ -61,7 +61,7 @@ def test_an_empty_answer_is_a_refusal() -> None:
         login().next_token(b"")
     made = login()
     made.next_token(CHALLENGE)
-    with pytest.raises(AuthenticationFailed, match="does not take user and password"):
+    with pytest.raises(AuthenticationFailed, match="does not accept user and password"):
         made.next_token(b"")
 
 

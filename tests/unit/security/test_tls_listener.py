@@ -86,7 +86,7 @@ def test_one_that_cannot_be_used_is_said_once_and_changes_nothing(around: Around
     assert shown(listener, before) == "CN=server"
 
     (first, why), (second, _) = around.said
-    assert first == second == "certificates have changed and cannot be used; those of before stay in force"
+    assert first == second == "certificates have changed but cannot be used; the previous ones stay in force"
     assert "ssl.truststore.location" in why
 
 
@@ -111,7 +111,7 @@ def test_a_failed_handshake_is_told_in_words(around: Around) -> None:
     error = ssl.SSLError(1, "[SSL: X] x")
     error.reason = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
-    assert listener.reason(error) == "the client shows no certificate, and ssl.client.auth is required"
+    assert listener.reason(error) == "the client sent no certificate, and ssl.client.auth is required"
     error.reason = "SOMETHING_ELSE"
     assert listener.reason(error) == "SOMETHING_ELSE"
 

@@ -179,7 +179,7 @@ def test_a_topic_is_reported_created_without_its_settings_where_no_broker_says_t
         asyncio.run(story())
 
     (line,) = [line for line in logs if line["log_level"] == "warning"]
-    assert line["event"] == "no broker says what a new topic's settings are by default"
+    assert line["event"] == "no broker reports the default settings of a new topic"
     assert ("no answer" if is_mute else "CLUSTER_AUTHORIZATION_FAILED") in line["reason"]
 
 

@@ -66,7 +66,7 @@ from tests.unit.server.test_tls_listener import secured
 from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
-KNOWN = Withheld("broker 1 judges requests by AclAuthorizer, and this process has no authorizer", is_known=True)
+KNOWN = Withheld("broker 1 uses the authorizer AclAuthorizer, and this process has none", is_known=True)
 ORDERS = TopicName("orders")
 ANY_FILTER = AclFilter(1, None, 1, None, None, 1, 1)
 OF_TOPICS: tuple[tuple[Request, int], ...] = (

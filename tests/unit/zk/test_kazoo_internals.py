@@ -188,7 +188,7 @@ def test_a_refused_login_drops_the_connection_and_is_tried_again(
     server = Server(client, monkeypatch)
     for error, hangs_up, reason in (
         (-115, False, "zk1 refuses the login: user or password is wrong"),
-        (0, True, "zk1 refuses the login: it hangs up"),
+        (0, True, "zk1 refuses the login: the server hangs up"),
     ):
         server.error, server.hangs_up = error, hangs_up
         with pytest.raises(ConnectionDropped):

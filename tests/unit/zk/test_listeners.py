@@ -25,5 +25,5 @@ def test_an_error_of_one_listener_keeps_nobody_from_hearing_of_what_follows() ->
         assert process.do(process.bridge.get(EPOCH))[0] is not None
 
     assert len(heard) == 1
-    assert [line["event"] for line in said] == ["whoever listens to ZooKeeper has failed"]
+    assert [line["event"] for line in said] == ["a listener to ZooKeeper has failed"]
     process.end()

@@ -35,4 +35,4 @@ def test_a_place_that_something_else_uses_holds_no_cluster() -> None:
     said = found("simulated:2181/other", "/other/solr/live_nodes")
 
     assert said is not None
-    assert said.startswith("there is none of a cluster's znodes")
+    assert said.startswith("none of a cluster's znodes exist")
