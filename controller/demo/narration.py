@@ -1,4 +1,4 @@
-"""How is the story told: live bars on a terminal, plain lines elsewhere?"""
+"""How does the demo show its progress: live bars on a terminal, plain lines elsewhere?"""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _COLOURS = {
 
 
 class Narrator:
-    """Tells each chapter in one line, with the seconds since the start before it."""
+    """Prints each chapter in one line, with the seconds since the start in front."""
 
     def __init__(self, console: Console) -> None:
-        """The clock starts."""
+        """Starts the clock."""
         self.console = console
         self._started = time.monotonic()
 
@@ -41,15 +41,15 @@ class Narrator:
         return time.monotonic() - self._started
 
     def chapter(self, text: str) -> None:
-        """A new chapter begins."""
+        """Start a chapter."""
         self._line(text, "bold")
 
     def say(self, text: str) -> None:
-        """Something happened in it."""
+        """Print an event of the chapter."""
         self._line(f"  {text}", "default")
 
     def alarm(self, text: str) -> None:
-        """Something dramatic happened."""
+        """Print a dramatic event."""
         self._line(text, "bold red")
 
     def _line(self, text: str, style: str) -> None:
@@ -57,10 +57,9 @@ class Narrator:
 
 
 class MoveView:
-    """Shows one move while it goes on. Lines told meanwhile appear above it."""
+    """Shows one move while it goes on. Other lines appear above it."""
 
     def __init__(self, narrator: Narrator, brokers_say: str = "") -> None:
-        """Nothing is shown yet."""
         self._narrator = narrator
         self._caption = brokers_say
         self._live: Live | None = None
@@ -80,7 +79,7 @@ class MoveView:
             self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Show this from now on."""
+        """Show this progress from now on."""
         if self._live is not None:
             self._live.update(draw(progress, self._caption))
             return
@@ -92,14 +91,14 @@ class MoveView:
 
 
 def in_one_line(progress: Progress) -> str:
-    """All that matters, for a log."""
+    """The essentials, for a log."""
     counts = [f"{progress.count(s)} {s}" for s in Stage if s is not Stage.SETTLED and progress.count(s)]
     moving = f" ({', '.join(counts)})" if counts else ""
     return f"{progress.done} of {len(progress.partitions)} partitions moved{moving}; {ruler(progress)}"
 
 
 def ruler(progress: Progress) -> str:
-    """Who rules."""
+    """Which controller leads."""
     if progress.controller is None:
         return "nobody leads"
     kind = "" if progress.controller_is_ours else " (native)"

@@ -17,10 +17,10 @@ from controller.settings.zookeeper import ZooKeeperSettings
 
 
 class Settings(Struct, frozen=True):
-    """The whole configuration, for those who put a process together; each of its parts receives one of these.
+    """The whole configuration, for the code that assembles a process; each of its parts receives one of these.
 
     Shape:
-        `values` are for those who show them. `ignored` are keys that do not concern a controller.
+        `values` are for printing. `ignored` are keys that do not concern a controller.
     """
 
     values: Values

@@ -273,7 +273,7 @@ def test_brokers_that_judge_requests_are_not_led_by_who_lets_everybody_do_everyt
     reason = World().runs(broker).refusal()
 
     assert "broker 1 uses the authorizer " in reason
-    assert "this process has no authorizer: clients are not served; set authorizer.class.name, super.users" in reason
+    assert "this process has none: clients are not served; set authorizer.class.name, super.users" in reason
     assert World("controller.preflight.tolerate=authorizer").runs(broker).passes().warnings
 
 

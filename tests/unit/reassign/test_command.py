@@ -137,7 +137,7 @@ def test_that_nobody_answers_is_said_long_before_the_time_out(
     result = run(option, address, "--verify", "--reassignment-json-file", plan, "--timeout", "500")
 
     assert result.exit_code == UNREACHABLE
-    assert f"nobody has answered at {address} yet; trying for 0.5 s" in result.stderr
+    assert f"no broker has answered at {address} yet; trying for 0.5 s" in result.stderr
 
 
 def test_a_file_of_moves_may_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

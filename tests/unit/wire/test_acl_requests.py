@@ -93,7 +93,7 @@ def test_what_is_called_unknown_is_read_in_no_request(what: str) -> None:
     """A broker closes the connection, too."""
     unknown = structs.replace(CREATION, **{what: 0})
 
-    with pytest.raises(MalformedRequest, match=r"creations.* is 0, which means nothing"):
+    with pytest.raises(MalformedRequest, match=r"creations.* is 0, which has no meaning"):
         decode_request(encode_request(header(30, 3), CreateAcls((unknown,)))[4:])
 
 
