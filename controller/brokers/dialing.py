@@ -82,7 +82,7 @@ class PlaintextDialer:
         _demand(endpoint, "PLAINTEXT")
         return await asyncio.open_connection(endpoint.host, endpoint.port, limit=self._read_ahead_bytes)
 
-    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (no login)
         """For ever."""
         return inf
 

@@ -140,8 +140,9 @@ def _hindrance(found: Standing, to: BrokerId) -> str | None:
     if found.released is not None:
         return "the cluster is released to Kafka's own controllers: take it back with `release --undo`"
     if not found.is_ours:
-        holder = "nobody" if found.controller is None else f"broker {found.controller}"
-        return f"{holder} holds /controller and is not a replica of this controller: there is nothing to switch"
+        if found.controller is None:
+            return "/controller is vacant: there is nothing to switch"
+        return f"broker {found.controller} holds /controller and is not a replica of ours: there is nothing to switch"
     replica = found.replicas[to]
     if replica is not None and not replica.is_ready:
         return f"replica {to} is not ready: {replica.reason}"

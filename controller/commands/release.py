@@ -61,7 +61,7 @@ def release(  # noqa: PLR0913 (one parameter an option)
 
 
 def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
-    holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
+    holder = f"broker {outcome.controller}" if outcome.controller is not None else "no process"
     if outcome.is_done and is_undone:
         return [f"Taken back: replica {outcome.controller} of this controller holds /controller."]
     if is_undone:

@@ -91,7 +91,7 @@ def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> N
 
 
 def _print_all(found: Standing) -> None:
-    holder = "nobody" if found.controller is None else str(found.controller)
+    holder = "vacant" if found.controller is None else str(found.controller)
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:

@@ -43,7 +43,7 @@ def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: f
     elif outcome.is_done:
         click.echo(f"Replica {to} leads.")
     else:
-        holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
+        holder = f"broker {outcome.controller}" if outcome.controller is not None else "no process"
         click.echo(
             f"Replica {to} does not lead after {timeout_s:g} s; {holder} holds /controller. The replica's log says why."
         )

@@ -100,7 +100,7 @@ def in_one_line(progress: Progress) -> str:
 def ruler(progress: Progress) -> str:
     """Which controller leads."""
     if progress.controller is None:
-        return "nobody leads"
+        return "no leader"
     kind = "" if progress.controller_is_ours else " (native)"
     return f"controller {progress.controller}{kind}, epoch {progress.controller_epoch}"
 

@@ -96,10 +96,10 @@ class QuotasFollower(SessionReader["_Session"]):
         self._tell(changed.items())
 
     def _tell(self, changed: Iterable[tuple[QuotaEntity, float | None]]) -> None:
-        told = tuple(changed)
-        for begun in range(0, len(told), AT_ONCE):
+        changes = tuple(changed)
+        for begun in range(0, len(changes), AT_ONCE):
             if self._emit is not None:
-                self._emit(QuotasRead(told[begun : begun + AT_ONCE]))
+                self._emit(QuotasRead(changes[begun : begun + AT_ONCE]))
 
 
 class _Session:

@@ -23,7 +23,7 @@ from controller.lab.wire.configs_broker_side import Question
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.lab.wire.to_controller import decode_reply, encode_request
 from controller.wire.apis import ApiKey, VersionRange
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions
@@ -208,14 +208,14 @@ class SimulatedBroker:
         key = ApiKey(header.api_key)
         self.seen.command(key, len(frame), asyncio.get_running_loop().time())
         if self.settings.counts_only:
-            return encode_acknowledgement(Told(header, *_UNREAD_SENDER, _UNREAD[key]))
-        told = decode_command(frame)
+            return encode_acknowledgement(ReceivedCommand(header, *_UNREAD_SENDER, _UNREAD[key]))
+        received = decode_command(frame)
         acknowledgement = self.model.receive(
-            told.command, told.controller, told.controller_epoch, told.broker_epoch, self._now()
+            received.command, received.controller, received.controller_epoch, received.broker_epoch, self._now()
         )
         if acknowledgement.error is ErrorCode.NONE:
-            self._obeyed(told)
-        return encode_acknowledgement(told, acknowledgement.error, acknowledgement.errors)
+            self._obeyed(received)
+        return encode_acknowledgement(received, acknowledgement.error, acknowledgement.errors)
 
     def _describe(self, frame: bytes) -> bytes:
         """The sizes of its replicas, as far as a broker without data has any."""
@@ -231,8 +231,8 @@ class SimulatedBroker:
         held_s = self._now() - self._held_since.get(at, self._now())
         return round(self.settings.partition_bytes * min(1.0, held_s / delay_s))
 
-    def _obeyed(self, told: Told) -> None:
-        command = told.command
+    def _obeyed(self, received: ReceivedCommand) -> None:
+        command = received.command
         if isinstance(command, UpdateMetadata):
             self._brokers = {
                 broker.broker: endpoint

@@ -46,7 +46,7 @@ class LineWriter:
         self._most_bytes = most_bytes
         self._lines: deque[bytes] = deque()
         self._bytes = 0
-        self._untold = 0
+        self._unreported = 0
         self._is_writing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -59,7 +59,7 @@ class LineWriter:
                 self._thread.start()
             if len(self._lines) >= self._most_lines or self._bytes + len(line) > self._most_bytes:
                 self.dropped += 1
-                self._untold += 1
+                self._unreported += 1
                 return
             self._tell_gap()
             self._append(line)
@@ -68,16 +68,16 @@ class LineWriter:
     def flush(self, within_s: float) -> bool:
         """Wait until everything is written; False on a timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: not (self._lines or self._untold or self._is_writing), within_s)
+            return self._changed.wait_for(lambda: not (self._lines or self._unreported or self._is_writing), within_s)
 
     def _append(self, line: bytes) -> None:
         self._lines.append(line)
         self._bytes += len(line)
 
     def _tell_gap(self) -> None:
-        if self._untold:
-            untold, self._untold = self._untold, 0
-            self._append(self._gap(untold))
+        if self._unreported:
+            unreported, self._unreported = self._unreported, 0
+            self._append(self._gap(unreported))
 
     def _write_all(self) -> None:
         ticked_at = time.monotonic()

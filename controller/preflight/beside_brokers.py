@@ -38,10 +38,10 @@ def listeners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     for broker, one in seen.brokers.items():
         for name in one.looks_on - wanted.advertised:
             missed.setdefault(name, []).append(broker)
-    told = sum(1 for one in seen.brokers.values() if one.looks_on)
+    reporting = sum(1 for one in seen.brokers.values() if one.looks_on)
     hint = "set listeners, and inter.broker.listener.name or control.plane.listener.name, as on the brokers"
     for name, brokers in sorted(missed.items()):
-        make = stop if len(brokers) == told else warning
+        make = stop if len(brokers) == reporting else warning
         look = "looks for its" if len(brokers) == 1 else "look for their"
         has = f"this process has {listed(sorted(wanted.advertised))}"
         yield make(Check.BROKERS, f"{named(brokers)} {look} controller on listener {name}, and {has}", hint)

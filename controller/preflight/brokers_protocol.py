@@ -15,10 +15,10 @@ from zk_layout.ids import BrokerId
 
 REMEMBERED_S = 600.0
 
-_Told = TypeVar("_Told")
+_Reported = TypeVar("_Reported")
 
 
-class _Remembered(Generic[_Told]):
+class _Remembered(Generic[_Reported]):
     """What brokers have reported.
 
     A registered broker that does not answer now keeps its last report; so does one that is away, for a while: it may
@@ -26,12 +26,12 @@ class _Remembered(Generic[_Told]):
     """
 
     def __init__(self) -> None:
-        self._told: dict[BrokerId, tuple[_Told, float]] = {}
+        self._told: dict[BrokerId, tuple[_Reported, float]] = {}
 
-    def heard(self, told: Mapping[BrokerId, _Told | None], now: float) -> list[_Told]:
+    def heard(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
         """Take in the reports of the registered brokers; return every report that counts now."""
-        for broker, news in told.items():
-            known = news if news is not None or broker not in self._told else self._told[broker][0]
+        for broker, report in reported.items():
+            known = report if report is not None or broker not in self._told else self._told[broker][0]
             if known is not None:
                 self._told[broker] = (known, now)
         self._told = {b: (known, at) for b, (known, at) in self._told.items() if now - at <= REMEMBERED_S}
@@ -45,7 +45,7 @@ class SpokenProtocol:
         self.value = OLDEST
         self._remembered: _Remembered[InterBrokerProtocol] = _Remembered()
 
-    def heard(self, told: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
+    def heard(self, reported: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
         """Take in the reports of the registered brokers. True if the cluster has to be led by another version from now
         on.
 
@@ -53,7 +53,7 @@ class SpokenProtocol:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        self.value = min(self._remembered.heard(told, now), default=before)
+        self.value = min(self._remembered.heard(reported, now), default=before)
         return self.value.manner != before.manner
 
 
@@ -66,14 +66,14 @@ class SpokenSettings:
         self._given = given
         self._remembered: _Remembered[BrokerSettings] = _Remembered()
 
-    def heard(self, told: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_spoken: bool) -> bool:
+    def heard(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_spoken: bool) -> bool:
         """Take in the reports of the registered brokers. True if other settings are in force from now on.
 
         Units:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        known = self._remembered.heard(told, now)
+        known = self._remembered.heard(reported, now)
         if known:
             self.value = inherited(known, self._given)
         elif has_any_spoken and not before.are_heard:

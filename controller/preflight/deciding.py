@@ -14,14 +14,14 @@ SHOWN = 3
 
 def settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     """Settings made here apply; otherwise those of the brokers."""
-    told = _told(seen)
-    if not told:
+    reported = _reported(seen)
+    if not reported:
         yield from _untold(wanted, seen)
         return
-    taken = inherited(told.values(), wanted.given).shown()
+    taken = inherited(reported.values(), wanted.given).shown()
     contradicted, disputed, adopted = [], [], []
     for key, ours in wanted.settings.items():
-        holders = _holders(key, told)
+        holders = _holders(key, reported)
         has = ", ".join(f"{value} on {named(brokers)}" for value, brokers in holders.items())
         if key in wanted.given and len(holders) == 1 and ours.lower() not in holders:
             contradicted.append(f"{key} is {has}, and {ours} here")
@@ -35,12 +35,12 @@ def settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if disputed:
         hint = "set them alike on all brokers, or set here what is to be in force"
         yield warning(Check.SETTINGS, "; ".join(disputed), hint)
-    yield from _agreed(told, adopted, is_all=not (contradicted or disputed))
+    yield from _agreed(reported, adopted, is_all=not (contradicted or disputed))
 
 
 def policy(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     """A policy is a Java class; this process cannot know what it forbids."""
-    judging = {broker: one.policy for broker, one in _told(seen).items() if one.policy}
+    judging = {broker: one.policy for broker, one in _reported(seen).items() if one.policy}
     if not judging:
         return
     text = f"{named(judging)} would check new topics with {listed(sorted(set(judging.values())))} ({POLICY}), "
@@ -52,14 +52,14 @@ def policy(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield warning(Check.SETTINGS, f"{text}CreateTopics is answered POLICY_VIOLATION", hint)
 
 
-def _told(seen: Seen) -> dict[BrokerId, BrokerSettings]:
+def _reported(seen: Seen) -> dict[BrokerId, BrokerSettings]:
     return {broker: one.settings for broker, one in sorted(seen.brokers.items()) if one.settings is not None}
 
 
-def _holders(key: str, told: Mapping[BrokerId, BrokerSettings]) -> dict[str, list[BrokerId]]:
+def _holders(key: str, reported: Mapping[BrokerId, BrokerSettings]) -> dict[str, list[BrokerId]]:
     """The brokers by value."""
     found: dict[str, list[BrokerId]] = {}
-    for broker, one in told.items():
+    for broker, one in reported.items():
         if key in one.fixed:
             found.setdefault(one.fixed[key].lower(), []).append(broker)
     return found
@@ -75,8 +75,8 @@ def _untold(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield warning(Check.SETTINGS, text, hint)
 
 
-def _agreed(told: Mapping[BrokerId, BrokerSettings], adopted: list[str], *, is_all: bool) -> Iterator[Finding]:
+def _agreed(reported: Mapping[BrokerId, BrokerSettings], adopted: list[str], *, is_all: bool) -> Iterator[Finding]:
     if adopted:
-        yield ok(Check.SETTINGS, f"in force as on {named(told)}: {', '.join(adopted)}")
-    elif is_all and any(one.fixed for one in told.values()):
-        yield ok(Check.SETTINGS, f"what a controller decides by is set as on {named(told)}")
+        yield ok(Check.SETTINGS, f"in force as on {named(reported)}: {', '.join(adopted)}")
+    elif is_all and any(one.fixed for one in reported.values()):
+        yield ok(Check.SETTINGS, f"what a controller decides by is set as on {named(reported)}")

@@ -57,7 +57,7 @@ class Inherited(Struct, frozen=True):
         return {**found, POLICY: ", ".join(self.policies)} if self.policies else found
 
 
-def inherited(told: Collection[BrokerSettings], given: frozenset[str]) -> Inherited:
+def inherited(reported: Collection[BrokerSettings], given: frozenset[str]) -> Inherited:
     """The settings in force after the brokers' reports, without those `given` here.
 
     >>> strict, lax = (BrokerSettings({"delete.topic.enable": text}) for text in ("false", "true"))
@@ -66,11 +66,11 @@ def inherited(told: Collection[BrokerSettings], given: frozenset[str]) -> Inheri
     """
     values: dict[str, Value] = {}
     for key, protecting in PROTECTING.items():
-        theirs = set(_read(key, (one.fixed for one in told)))
+        theirs = set(_read(key, (one.fixed for one in reported)))
         if theirs and key not in given:
             values[key] = protecting(theirs)
-    policies = tuple(sorted({one.policy for one in told if one.policy}))
-    return Inherited(values, None if UNCLEAN_ELECTION in given else _unclean(told), policies)
+    policies = tuple(sorted({one.policy for one in reported if one.policy}))
+    return Inherited(values, None if UNCLEAN_ELECTION in given else _unclean(reported), policies)
 
 
 def difference(before: Inherited, now: Inherited) -> str:
@@ -85,17 +85,17 @@ def difference(before: Inherited, now: Inherited) -> str:
     return ", ".join(texts) or "they are known now"
 
 
-def _unclean(told: Collection[BrokerSettings]) -> bool | None:
+def _unclean(reported: Collection[BrokerSettings]) -> bool | None:
     """One broker that forbids it for itself is enough; to allow it with priority, each of them has to."""
-    own = list(_read(UNCLEAN_ELECTION, (one.dynamic for one in told)))
+    own = list(_read(UNCLEAN_ELECTION, (one.dynamic for one in reported)))
     if False in own:
         return False
-    return True if own and len(own) == len(told) else None
+    return True if own and len(own) == len(reported) else None
 
 
-def _read(key: str, told: Iterator[Mapping[str, str]]) -> Iterator[Value]:
+def _read(key: str, reported: Iterator[Mapping[str, str]]) -> Iterator[Value]:
     """The readable values; others are not valid for this key."""
-    for settings in told:
+    for settings in reported:
         try:
             yield _KINDS[key].read(settings[key])
         except (KeyError, ValueError):

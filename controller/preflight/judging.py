@@ -126,7 +126,7 @@ def _owners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if foreign:
         owners = sorted({owner for one in foreign.values() for owner in one.others})
         text = f"{named(sorted(foreign))} could not write what this process creates: in ZooKeeper they are "
-        yield stop(check, text + (listed(owners) or "somebody else"), "log in at ZooKeeper as the brokers do")
+        yield stop(check, text + (listed(owners) or "another id"), "log in at ZooKeeper as the brokers do")
 
 
 def _denials(denied: list[Lacking]) -> str:
@@ -189,21 +189,21 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
             hint += f"; the newest that all of them understand is {newest.major}.{newest.minor}"
         yield stop(check, "; ".join(texts[:SHOWN]), hint)
         return
-    foreign = {b: s.told for b, s in spoken.items() if s.protocol is None and s.told}
+    foreign = {b: s.reported for b, s in spoken.items() if s.protocol is None and s.reported}
     if foreign:
         text = listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
         make = stop if len(foreign) == len(spoken) else warning
         hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
         yield make(check, f"{text}, which this controller does not support", f"{hint} on the brokers")
-    told = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
-    if not told and foreign:
+    reported = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
+    if not reported and foreign:
         return
-    if not told:
+    if not reported:
         if spoken:
             text = f"no broker reports its inter.broker.protocol.version; {ours} is used"
             yield warning(check, text, "allow this process to describe the brokers' configs, or compare them yourself")
         return
-    oldest, newest = min(told.values()), max(told.values())
+    oldest, newest = min(reported.values()), max(reported.values())
     if ours < oldest and ours.manner != oldest.manner:
         text = f"inter.broker.protocol.version={ours} is older than on every broker, the oldest being {oldest}"
         yield stop(check, text, f"set it to {oldest}")
@@ -215,7 +215,7 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield warning(check, text, "continue the rolling upgrade")
     else:
         how = "determined here" if wanted.protocol is None else f"and {ours} here"
-        yield ok(check, f"inter.broker.protocol.version {oldest} on {named(told)}, {how}")
+        yield ok(check, f"inter.broker.protocol.version {oldest} on {named(reported)}, {how}")
 
 
 def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
@@ -230,7 +230,7 @@ def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
 def _protocol_of(seen: BrokerSeen) -> InterBrokerProtocol | None:
     if seen.ranges is None:
         return None
-    return seen.protocol or (OLDEST if seen.told else newest_within(seen.ranges))
+    return seen.protocol or (OLDEST if seen.reported else newest_within(seen.ranges))
 
 
 def _not_understood(
@@ -249,21 +249,21 @@ def withheld(wanted: Wanted, seen: Seen) -> Withheld | None:
     """Why clients must not be served: they might get here what brokers refuse them."""
     if Check.AUTHORIZER in wanted.tolerated:
         return None
-    told = _authorizers_told(seen)
-    stricter = _stricter(wanted, told)
+    reported = _authorizers_reported(seen)
+    stricter = _stricter(wanted, reported)
     if stricter:
         return Withheld(_judged_otherwise(wanted, stricter), is_known=True)
-    return None if told or wanted.authorizer else NOT_KNOWN_YET
+    return None if reported or wanted.authorizer else NOT_KNOWN_YET
 
 
-def _authorizers_told(seen: Seen) -> dict[BrokerId, str]:
+def _authorizers_reported(seen: Seen) -> dict[BrokerId, str]:
     return {b: s.authorizer for b, s in seen.brokers.items() if s.authorizer is not None}
 
 
-def _stricter(wanted: Wanted, told: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
+def _stricter(wanted: Wanted, reported: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
     """The brokers that may refuse what this process allows, as far as their authorizers show."""
     same = (*AUTHORIZERS, UNNAMED) if wanted.authorizer else ()
-    return {b: name for b, name in told.items() if name and name not in same}
+    return {b: name for b, name in reported.items() if name and name not in same}
 
 
 def _judged_otherwise(wanted: Wanted, stricter: Mapping[BrokerId, str]) -> str:
@@ -273,19 +273,19 @@ def _judged_otherwise(wanted: Wanted, stricter: Mapping[BrokerId, str]) -> str:
 
 def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     check, ours = Check.AUTHORIZER, wanted.authorizer
-    told = _authorizers_told(seen)
-    judging = {b: name for b, name in told.items() if name}
-    stricter = _stricter(wanted, told)
+    reported = _authorizers_reported(seen)
+    judging = {b: name for b, name in reported.items() if name}
+    stricter = _stricter(wanted, reported)
     if stricter:
-        make = stop if len(stricter) == len(told) else warning
+        make = stop if len(stricter) == len(reported) else warning
         hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
         if not {*AUTHORIZERS, UNNAMED}.issuperset(stricter.values()):
             hint = f"only {AUTHORIZERS[0]} is supported; to serve clients all the same, tolerate this check"
         yield make(check, f"{_judged_otherwise(wanted, stricter)}: clients are not served", hint)
-    elif ours and judging and len(judging) == len(told):
-        yield ok(check, f"{named(told)} check{'s' * (len(told) == 1)} requests by ACLs, as this process does")
-    elif ours and told:
-        text = f"{named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
+    elif ours and judging and len(judging) == len(reported):
+        yield ok(check, f"{named(reported)} check{'s' * (len(reported) == 1)} requests by ACLs, as this process does")
+    elif ours and reported:
+        text = f"{named(reported.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
         hint = "set it on the brokers, too, or nowhere; without the right ClusterAction brokers are refused here"
         yield warning(check, text, hint)
 

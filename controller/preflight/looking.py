@@ -131,19 +131,19 @@ class Preflight:
             finally:
                 connection.drop()
         unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
-        told = {key: config.value or "" for key, config in found.items() if config.source in unchanged}
-        protocol, authorizer = told.get(_PROTOCOL, ""), told.get(_AUTHORIZER)
+        reported = {key: config.value or "" for key, config in found.items() if config.source in unchanged}
+        protocol, authorizer = reported.get(_PROTOCOL, ""), reported.get(_AUTHORIZER)
         return BrokerSeen(
             listeners,
             endpoint,
             ranges,
             protocol=_parsed(protocol),
-            told=protocol,
+            reported=protocol,
             authorizer=authorizer,
             settings=_settings_of(found) if _PROTOCOL in found else None,
-            looks_on=_looks_on(told),
+            looks_on=_looks_on(reported),
             rack=registration.rack,
-            grants=frozenset(key for key in GRANTS if key in told),
+            grants=frozenset(key for key in GRANTS if key in reported),
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
@@ -215,15 +215,15 @@ def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
     return BrokerSettings(fixed, dynamic, policy or "")
 
 
-def _looks_on(told: dict[str, str]) -> frozenset[str]:
+def _looks_on(reported: dict[str, str]) -> frozenset[str]:
     """The listener between brokers for a controlled shutdown, the control plane's for everything else."""
-    between = told.get(_BETWEEN_BROKERS) or told.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
-    return frozenset(name.upper() for name in (between, told.get(_CONTROL_PLANE, "")) if name)
+    between = reported.get(_BETWEEN_BROKERS) or reported.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
+    return frozenset(name.upper() for name in (between, reported.get(_CONTROL_PLANE, "")) if name)
 
 
-def _parsed(told: str) -> InterBrokerProtocol | None:
+def _parsed(reported: str) -> InterBrokerProtocol | None:
     try:
-        return parse_protocol(told)
+        return parse_protocol(reported)
     except ValueError:
         return None
 

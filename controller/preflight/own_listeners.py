@@ -43,6 +43,6 @@ class OwnDoorDialer:
             context.verify_mode = ssl.CERT_NONE
         return await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host)
 
-    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (no login)
         """For ever."""
         return inf

@@ -50,8 +50,8 @@ class BrokerSeen(Struct, frozen=True):
 
     Shape:
         `endpoint` is on the listener for commands, None if it has no such listener. `ranges` are None if it did not
-        answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty if it refuses to report
-        it; `protocol` is its meaning, None also if this controller does not support it. `authorizer` is its own, empty
+        answer, and `failure` says why. `reported` is its own `inter.broker.protocol.version`, empty if refused;
+        `protocol` is its meaning, None also if this controller does not support it. `authorizer` is its own, empty
         if it has none, and None if that is not known. `settings` are those by which a controller decides, None if it
         does not report them. It looks for its controller on the listeners `looks_on`, none if it does not report them.
         `grants` are those of `GRANTS` that it has.
@@ -62,7 +62,7 @@ class BrokerSeen(Struct, frozen=True):
     ranges: Mapping[int, VersionRange] | None = None
     failure: str = ""
     protocol: InterBrokerProtocol | None = None
-    told: str = ""
+    reported: str = ""
     authorizer: str | None = None
     settings: BrokerSettings | None = None
     looks_on: frozenset[str] = frozenset()

@@ -121,7 +121,7 @@ class Daemon:
         self._is_new_cluster = is_new_cluster
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
-        self._is_told_to_stop = False
+        self._is_stopping = False
         self._end_within_s = _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
         self._own_id = settings.claim.own_id
         self._candidacy = Candidacy(settings.candidacy)
@@ -203,9 +203,9 @@ class Daemon:
         for number in STOP_SIGNALS:
             # nohup, for one, ignores SIGHUP.
             if os_signal.getsignal(number) is not os_signal.SIG_IGN:
-                loop.add_signal_handler(number, self._told_to_stop, f"{number.name} received")
+                loop.add_signal_handler(number, self._stop_requested, f"{number.name} received")
         for number in TELL_SIGNALS:
-            loop.add_signal_handler(number, self._tell_where_it_is, number.name)
+            loop.add_signal_handler(number, self._log_state, number.name)
         try:
             if not await self._listen():
                 return FAILED
@@ -253,17 +253,17 @@ class Daemon:
         self._monitoring.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
 
-    def _told_to_stop(self, reason: str) -> None:
+    def _stop_requested(self, reason: str) -> None:
         """The first signal ends the process in good order, the second as fast as possible."""
         self._service_manager.stopping()
-        if self._is_told_to_stop:
+        if self._is_stopping:
             self._leading.hasten()
             if self._last_resort is not None:
                 self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
-        self._is_told_to_stop = True
+        self._is_stopping = True
         self._happened(StopAsked(reason))
 
-    def _tell_where_it_is(self, signal: str) -> None:
+    def _log_state(self, signal: str) -> None:
         """Log the state of the process and where each task and thread is."""
         _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
         for place, count in stacks.of_tasks():

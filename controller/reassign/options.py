@@ -12,7 +12,7 @@ from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import read_plan_file
 from controller.reassign.input_file import InputFile
 from controller.reassign.option_values import server_mistakes, zookeeper_mistakes
-from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
+from controller.reassign.plans import as_lines, demand_executable, read_brokers, read_topics
 from controller.reassign.refusals import Unusable
 from controller.reassign.selecting import Selection
 from zk_layout.ids import PartitionId, TopicName
@@ -110,10 +110,12 @@ def demand_sound(options: Options, mistakes: list[str]) -> str:
     if "execute" in actions and "progress" in actions:
         actions.remove("progress")
     if len(actions) != 1:
-        raise Unusable(told([*mistakes, f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}"]))
+        raise Unusable(
+            as_lines([*mistakes, f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}"])
+        )
     (action,) = actions
     if mistakes := [*mistakes, *_mistakes(action, options), *_unreadable(action, options)]:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return action
 
 

@@ -108,7 +108,7 @@ def read_plan(data: bytes, name: str) -> Plan:
             )
         planned.append(PlannedPartition(at, entry.replicas, log_dirs))
     if mistakes:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return Plan(tuple(planned))
 
 
@@ -130,7 +130,7 @@ def demand_executable(plan: Plan, name: str) -> None:
         named = ". ".join(f"{at} contains multiple entries for {listed(brokers)}" for at, brokers in doubled)
         mistakes.append(f"Partition replica lists may not contain duplicate entries: {named}")
     if mistakes:
-        raise Unusable(told(f"{name}: {mistake}" for mistake in mistakes))
+        raise Unusable(as_lines(f"{name}: {mistake}" for mistake in mistakes))
 
 
 def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
@@ -202,7 +202,7 @@ def repeated(values: Iterable[T]) -> list[T]:
     return [value for value, times in Counter(values).items() if times > 1]
 
 
-def told(mistakes: Iterable[str]) -> str:
+def as_lines(mistakes: Iterable[str]) -> str:
     """As many mistakes as an answer has room for, one a line."""
     every = list(mistakes)
     more = [f"... and {len(every) - MOST_MISTAKES} more"] if len(every) > MOST_MISTAKES else []
@@ -241,7 +241,7 @@ def _entries(data: bytes, name: str, key: str, entries: Sequence[msgspec.Raw], s
             mistakes.append(f"{name}{_place_of(data, at)}: {reason}")
         at += len(bytes(entry))
     if mistakes:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return found
 
 

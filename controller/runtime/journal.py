@@ -104,8 +104,8 @@ class Journal:
         now: float,
         events: Sequence[Event],
         effects: Sequence[Effect],
-        took_s: float,  # noqa: ARG002 - the pump's observers are all told alike
-        left: int,  # noqa: ARG002 - the pump's observers are all told alike
+        took_s: float,  # noqa: ARG002 - the pump's observers are all reason alike
+        left: int,  # noqa: ARG002 - the pump's observers are all reason alike
     ) -> None:
         """Write a turn."""
         self._append(lambda: {"now": now, "events": to_plain(tuple(events)), "effects": to_plain(tuple(effects))})
@@ -183,8 +183,10 @@ def _entry(line: bytes, where: str) -> Term | Turn:
     try:
         return _decode(msgspec.json.decode(line))
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        told = error if isinstance(error, Unreadable) else f"not a line of a journal ({type(error).__name__}: {error})"
-        raise Unreadable(f"{where}: {told}; read it with the version of the controller that wrote it") from None
+        reason = (
+            error if isinstance(error, Unreadable) else f"not a line of a journal ({type(error).__name__}: {error})"
+        )
+        raise Unreadable(f"{where}: {reason}; read it with the version of the controller that wrote it") from None
 
 
 def _decode(line: dict[str, Any]) -> Term | Turn:

@@ -10,7 +10,7 @@ class AuthenticationFailed(Exception):
 
     Shape:
         `message` is for the client; None stands for a text that names only the mechanism. `reason` is for the log: it
-        may name a user, never a password or token. Without `is_told` Kafka closes the connection unanswered.
+        may name a user, never a password or token. Without `is_answered` Kafka closes the connection unanswered.
     """
 
     def __init__(
@@ -19,16 +19,16 @@ class AuthenticationFailed(Exception):
         message: str | None = None,
         *,
         error: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED,
-        is_told: bool = True,
+        is_answered: bool = True,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.message = message
         self.error = error
-        self.is_told = is_told
+        self.is_answered = is_answered
 
 
-def told(message: str) -> AuthenticationFailed:
+def shown_to_client(message: str) -> AuthenticationFailed:
     """A failure whose text the client may see as well."""
     return AuthenticationFailed(message, message)
 

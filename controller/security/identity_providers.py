@@ -17,14 +17,14 @@ from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import client_context
 
 
-def encrypting(told: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
+def encrypting(options: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
     """The TLS context for the next connection, from the options of a login module; reads stores again each time.
 
     Raises:
         UnusableSecurity: names the option to change.
     """
     try:
-        tls = structs.replace(client_tls(told), endpoint_identification_algorithm="https")
+        tls = structs.replace(client_tls(options), endpoint_identification_algorithm="https")
         client_context(tls)  # reports unusable settings at the start
     except UnusableStore as error:
         raise UnusableSecurity(f"sasl.jaas.config: {error}") from None

@@ -128,7 +128,7 @@ class Login:
 
     def _answered(self, server: ServerMechanism, token: bytes) -> TokenAnswer:
         if self._bad_mechanism is not None:
-            raise AuthenticationFailed(self._bad_mechanism, self._bad_mechanism, is_told=False)
+            raise AuthenticationFailed(self._bad_mechanism, self._bad_mechanism, is_answered=False)
         auth_bytes = server.answer(token)
         if not server.is_done:
             return TokenAnswer(auth_bytes)

@@ -68,7 +68,7 @@ from controller.wire.apis import (
     api_name,
     pool_of,
 )
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_response_header, framed_apart, throttle_ms_of
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import (
@@ -323,8 +323,8 @@ class Answering:
         header = decode_header(frame)
         error = self._judged_command(header)
         nothing = UpdateMetadata((), ())
-        told = Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)
-        return (encode_acknowledgement(told, error),)
+        received = ReceivedCommand(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)
+        return (encode_acknowledgement(received, error),)
 
     def _judged_command(self, header: RequestHeader) -> ErrorCode:
         """Whether the client may send commands of brokers.

@@ -105,8 +105,8 @@ class Entrance:
         try:
             answered = self._login.authenticate(token)
         except AuthenticationFailed as failure:
-            told = encode_authenticate_answer(header, failure.error, failure.message) if failure.is_told else None
-            raise NotLetIn(failure.reason, told) from None
+            reply = encode_authenticate_answer(header, failure.error, failure.message) if failure.is_answered else None
+            raise NotLetIn(failure.reason, reply) from None
         self._count_from_now()
         return encode_authenticate_answer(
             header, auth_bytes=answered.auth_bytes, session_lifetime_ms=answered.session_lifetime_ms

@@ -76,9 +76,9 @@ class MetadataAnswers:
         """
         if request.topics is not None:
             return await self._of_some(request, request.topics, version, caller, has_hung_up)
-        asked_at, told = self._generation, (request.with_cluster_operations, request.with_topic_operations)
-        for_all: _Key = (caller.listener, version, told, None)
-        own: _Key = (caller.listener, version, told, (caller.principal, caller.address))
+        asked_at, operations = self._generation, (request.with_cluster_operations, request.with_topic_operations)
+        for_all: _Key = (caller.listener, version, operations, None)
+        own: _Key = (caller.listener, version, operations, (caller.principal, caller.address))
         async with self._building:
             _demand_somebody(has_hung_up)
             key = for_all if for_all in self._kept else own

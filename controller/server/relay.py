@@ -65,7 +65,7 @@ class NobodyToAsk(Exception):
     """No broker can be asked, or the one asked is lost; the client should ask another node."""
 
 
-async def nobody() -> None:
+async def no_leader() -> None:
     """For a process that knows no leader."""
 
 
@@ -90,7 +90,7 @@ class Brokers:
         dialer: BrokerDialer,
         timeout_s: float = 30.0,
         is_allowed: Authorizer = anybody,
-        controller: Callable[[], Awaitable[LiveBroker | None]] = nobody,
+        controller: Callable[[], Awaitable[LiveBroker | None]] = no_leader,
     ) -> None:
         """`live_brokers` may include the controller itself, which is never asked. `is_allowed` checks the client's
         rights, since brokers see only this process. `controller` returns the holder of `/controller`, if known."""
@@ -161,7 +161,7 @@ class Brokers:
         if avoided_on is not None:
             self._avoided[broker.broker, avoided_on] = asyncio.get_running_loop().time() + AVOIDED_FOR_S
 
-    def nobody_asked(self, listener: str, reason: str) -> None:
+    def no_broker_asked(self, listener: str, reason: str) -> None:
         """Log that a client gets an assumed answer because no broker can be asked; rate-limited, since every connecting
         client comes here."""
         unsaid = self._repeated.say(listener, asyncio.get_running_loop().time())
@@ -199,7 +199,7 @@ class Relay:
                         self._give_up()
         except (NobodyToAsk, TimeoutError) as error:
             self._give_up()
-            self._brokers.nobody_asked(self._listener, str(failure or error) or "timeout")
+            self._brokers.no_broker_asked(self._listener, str(failure or error) or "timeout")
             return BELIEVED
 
     async def forward(self, frame: bytes, pool: MemoryPool) -> bytes:

@@ -59,7 +59,7 @@ class Answerer(Enum):
     ANY_BROKER_OR_THIS_NODE = "any broker; this node if a resource in it is this node"
     BROKER_THAT_SEES_WHO_ASKS = "any broker, but not by way of a process that has logged in"
     LEADER_OR_COORDINATOR = "the leader of a partition, or a coordinator; never this node"
-    NOBODY = "no node of a cluster in ZooKeeper mode"
+    NO_NODE = "no node of a cluster in ZooKeeper mode"
 
 
 @unique
@@ -125,7 +125,7 @@ def _led(*, first_flexible: int | None, believed: VersionRange | None = None) ->
 def _of_kraft(*, first_flexible: int) -> Api:
     return Api(
         treatment=Treatment.CLOSED,
-        answerer=Answerer.NOBODY,
+        answerer=Answerer.NO_NODE,
         pool=Pool.READS,
         versions=None,
         first_flexible=first_flexible,
@@ -148,7 +148,7 @@ def _of_tokens(highest_believed: int) -> Api:
     )
 
 
-_ADMIN = "tools ask the controller; a replica that does not lead passes it on to whoever does"
+_ADMIN = "tools ask the controller; a replica that does not lead passes it on to the leader"
 _LIMITED = f"{_ADMIN}; limited by quotas (KIP-599)"
 _ANY_BROKER = "any broker can answer it"
 _OWN_CONFIGS = f"{_ANY_BROKER}; this node answers for its own settings, and changes of them have no effect"
@@ -372,7 +372,7 @@ class ApiKey(IntEnum):
         right=AclOperation.ALTER, why="no broker in ZooKeeper mode supports a feature: they can only be taken away",
     )
     ENVELOPE = 58, Api(
-        treatment=Treatment.CLOSED, answerer=Answerer.NOBODY, pool=Pool.READS,
+        treatment=Treatment.CLOSED, answerer=Answerer.NO_NODE, pool=Pool.READS,
         versions=None, first_flexible=0,
         right="", why="sent by brokers that forward requests, which they do only in a migration to KRaft",
     )

@@ -58,7 +58,7 @@ _QUIET_TAILS = {4: b"\1\1\0\0", 5: b"\1\1\0\0", 6: b"\1\1\0\0\0", 7: b"\1\1\0\0\
 _NO_OFFLINE = b"\1\0"
 
 
-class Told(Struct, frozen=True):
+class ReceivedCommand(Struct, frozen=True):
     """One command as it arrived at a broker.
 
     Shape:
@@ -73,7 +73,7 @@ class Told(Struct, frozen=True):
     command: Command
 
 
-def decode_command(frame: bytes) -> Told:
+def decode_command(frame: bytes) -> ReceivedCommand:
     """Decode a command in one of the versions this controller sends; `frame` is without its size.
 
     Raises:
@@ -90,7 +90,7 @@ def decode_command(frame: bytes) -> Told:
             cursor.boolean("is_k_raft_controller")
         controller_epoch, broker_epoch = cursor.fixed(_EPOCHS, "controller_epoch")
         command = _command(cursor, key, version)
-    return Told(header, controller, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), command)
+    return ReceivedCommand(header, controller, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), command)
 
 
 def _command(cursor: Cursor, key: ApiKey, version: int) -> Command:
@@ -252,7 +252,7 @@ def _stop_replica(cursor: Cursor, version: int) -> StopReplica:
 
 
 def encode_acknowledgement(
-    told: Told,
+    received: ReceivedCommand,
     error: ErrorCode = ErrorCode.NONE,
     errors: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> bytes:
@@ -261,11 +261,11 @@ def encode_acknowledgement(
     Like a broker, it lists no partitions when the whole command is refused, and all of them with the error when the
     sender lacks the right.
     """
-    key, version = told.header.api_key, told.header.api_version
+    key, version = received.header.api_key, received.header.api_version
     packing = Packing(is_flexible=is_flexible(key, version))
-    pieces = [encode_response_header(told.header), struct.pack(">h", error)]
+    pieces = [encode_response_header(received.header), struct.pack(">h", error)]
     is_listed = error in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    listed: Command = told.command if is_listed else _NOTHING[type(told.command)]
+    listed: Command = received.command if is_listed else _NOTHING[type(received.command)]
     if error != ErrorCode.NONE:
         errors = dict.fromkeys(_partitions_of(listed), error)
     match listed:

@@ -60,11 +60,11 @@ _NO_CONNECTION: Final = (
 class _Call:
     """Takes the place of kazoo's asynchronous result; the connection's thread completes it."""
 
-    __slots__ = ("_bridge", "_is_told", "done", "request")
+    __slots__ = ("_bridge", "_is_completed", "done", "request")
 
     def __init__(self, bridge: Bridge, request: Request, done: Done) -> None:
         self._bridge = bridge
-        self._is_told = False
+        self._is_completed = False
         self.request = request
         self.done = done
 
@@ -83,8 +83,8 @@ class _Call:
             self._tell(Reply(None, error.code, self._bridge.header_zxid))
 
     def _tell(self, reply: Reply) -> None:
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_completed:
+            self._is_completed = True
             self._bridge.put((self, reply))
 
 

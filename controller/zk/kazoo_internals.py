@@ -34,7 +34,7 @@ _RESTORED: Final = (
 _REFUSALS: Final = {-115: "user or password is wrong", -124: "user or password is wrong"}
 
 
-class Told(Protocol):
+class Completion(Protocol):
     """Takes the place of kazoo's asynchronous result; called in the connection's thread, in the order of answers.
 
     During a call, `KazooClient.last_zxid` is the one of this answer's header.
@@ -47,12 +47,12 @@ class Told(Protocol):
         """The server's error, or kazoo's own."""
 
 
-def send(client: KazooClient, request: Request, told: Told) -> None:
+def send(client: KazooClient, request: Request, callback: Completion) -> None:
     """Queue a request of any kind behind all others, whatever the connection's state.
 
     `KazooClient._call` is where all of kazoo's public calls end; those accept only kazoo's own requests.
     """
-    client._call(request, told)
+    client._call(request, callback)
 
 
 def take_watch_events(client: KazooClient, take: Callable[[int, str], None]) -> None:
@@ -107,7 +107,7 @@ def begin_anew_where_only_strangers_are_let_in(
 
     def is_stranger_let_in(host: str, address: str, port: int) -> bool:
         known = client._session_id, client._session_passwd, client.last_zxid
-        told, client._session_callback = client._session_callback, lambda _: None
+        callback, client._session_callback = client._session_callback, lambda _: None
         client._reset_session()
         client.last_zxid = 0
         try:
@@ -115,7 +115,7 @@ def begin_anew_where_only_strangers_are_let_in(
         except (ConnectionDropped, KazooTimeoutError):
             return False
         finally:
-            client._session_callback = told
+            client._session_callback = callback
             client._session_id, client._session_passwd, client.last_zxid = known
         return True
 
@@ -211,7 +211,7 @@ def log_in_first(
     can then take over.
     """
     connection = client._connection
-    connect, told = connection._connect, client._session_callback
+    connect, callback = connection._connect, client._session_callback
     host = ""
     refused_at: float | None = None
 
@@ -235,7 +235,7 @@ def log_in_first(
                 failed(reason)
                 raise ConnectionDropped(reason) from None
             refused_at = None
-        told(state)
+        callback(state)
 
     connection._connect = connect_to
     client._session_callback = session_callback

@@ -1,4 +1,4 @@
-"""Who is the controller, and how does this process become it and cease to be it?
+"""Who is the controller, and how does this process take and give up that role?
 
 Source: Kafka's KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch. Unlike Kafka, we
 register, replace the former holder, raise the epoch and take `/controller` in one transaction; and after a lost answer,

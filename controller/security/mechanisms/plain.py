@@ -10,7 +10,7 @@ from hashlib import sha256
 from secrets import token_bytes
 from typing import Final
 
-from controller.security.failures import AuthenticationFailed, told
+from controller.security.failures import AuthenticationFailed, shown_to_client
 from controller.security.jaas import PLAIN_LOGIN, LoginModule
 
 _USER = "user_"
@@ -38,16 +38,16 @@ class PlainServer:
         """
         parts = token.decode("utf-8", "replace").split("\0", 3)
         if len(parts) != 3:
-            raise told(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            raise shown_to_client(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         identity, user, password = parts
         if not user:
-            raise told("Authentication failed: username not specified")
+            raise shown_to_client("Authentication failed: username not specified")
         if not password:
-            raise told("Authentication failed: password not specified")
+            raise shown_to_client("Authentication failed: password not specified")
         if not self._is_password(user, password):
             raise AuthenticationFailed(f"wrong password, or no such user: {user!r}", WRONG)
         if identity and identity != user:
-            raise told(OTHER_IDENTITY)
+            raise shown_to_client(OTHER_IDENTITY)
         self.user, self.is_done = user, True
         return b""
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.security.failures import AuthenticationFailed, told
+from controller.security.failures import AuthenticationFailed, shown_to_client
 from controller.security.mechanisms.plain import OTHER_IDENTITY
 from zk_layout.znodes.scram import MECHANISMS, Credential, Mechanism
 
@@ -107,7 +107,7 @@ class ScramServer:
             raise AuthenticationFailed("not the first message of SCRAM")
         name = found["name"].replace("=2C", ",").replace("=3D", "=")
         if found["identity"] and found["identity"] != name:
-            raise told(OTHER_IDENTITY)
+            raise shown_to_client(OTHER_IDENTITY)
         extensions = dict(pair.partition("=")[::2] for pair in found["extensions"].split(",")[1:])
         self.is_token = extensions.get("tokenauth", "").lower() == "true"
         user, credential, expires_at_ms, refusal = self._known(name)

@@ -50,7 +50,7 @@ class BearerTokens:
         Raises:
             NoToken: none is available. After a refusal the provider is not asked again for ten seconds.
         """
-        return self._got(anew=False).text.reveal()
+        return self._got(refetch=False).text.reveal()
 
     def keep(self) -> None:
         """Start a thread that fetches each next token, for as long as the process lives."""
@@ -63,7 +63,7 @@ class BearerTokens:
         """Fetch the next token if it is due; return the seconds until the next look."""
         if self._now_ms() >= self._next_ms:
             with contextlib.suppress(NoToken):  # logged where it was fetched, and tried again
-                self._got(anew=True)
+                self._got(refetch=True)
         return max(0.0, (self._next_ms - self._now_ms()) / 1000)
 
     def _keep(self) -> None:
@@ -75,10 +75,10 @@ class BearerTokens:
                 self._say(NO_TOKEN, type(error).__name__)
             time.sleep(min(_LOOKS_EVERY_S, max(1.0, wait_s)))
 
-    def _got(self, *, anew: bool) -> OwnToken:
+    def _got(self, *, refetch: bool) -> OwnToken:
         with self._lock:
             token, under_way = self._token, self._under_way
-            if not anew and token is not None and token.expires_at_ms > self._now_ms():
+            if not refetch and token is not None and token.expires_at_ms > self._now_ms():
                 return token
             if self._refusal is not None and self._now_ms() < self._next_ms:
                 raise self._refusal

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.security.failures import AuthenticationFailed, told
+from controller.security.failures import AuthenticationFailed, shown_to_client
 
 _FIRST = re.compile(
     r"n,(?:a=(?P<identity>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -84,7 +84,7 @@ class OAuthBearerServer:
             self._refused = refused
             return refused.as_json().encode()
         if identity and identity != bearer.user:
-            raise told(
+            raise shown_to_client(
                 f"Authentication failed: Client requested an authorization id ({identity}) that is different from the "
                 f"token's principal name ({bearer.user})"
             )

@@ -135,8 +135,8 @@ class TokenEndpoint:
         words = [found.get("error", found.get("errorCode")), found.get("error_description", found.get("errorSummary"))]
         text = " ".join(": ".join(word for word in words if isinstance(word, str)).split())[:_LONGEST_REASON]
         secret = self._client.secret.reveal()
-        is_told = text.isprintable() and secret not in text and quote_plus(secret) not in text
-        return f" ({text})" if text and is_told else ""
+        is_answered = text.isprintable() and secret not in text and quote_plus(secret) not in text
+        return f" ({text})" if text and is_answered else ""
 
 
 def token_in(path: Path) -> str:

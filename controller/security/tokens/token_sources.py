@@ -73,29 +73,31 @@ def token_source(module: LoginModule, options: Mapping[str, str], say: Say) -> T
 
 @cache
 def _shared(of_module: tuple[tuple[str, Secret], ...], beside: tuple[tuple[str, str], ...], say: Say) -> BearerTokens:
-    options, told = dict(beside), {key: secret.reveal() for key, secret in of_module}
-    ask, user_claim = _asking(options, told), expectations(options).user_claim
+    options, of_login = dict(beside), {key: secret.reveal() for key, secret in of_module}
+    ask, user_claim = _asking(options, of_login), expectations(options).user_claim
     return BearerTokens(lambda: read_token(ask(), user_claim), _refresh(options), _now_ms, say)
 
 
-def _asking(options: Mapping[str, str], told: Mapping[str, str]) -> Callable[[], str]:
+def _asking(options: Mapping[str, str], of_login: Mapping[str, str]) -> Callable[[], str]:
     url = _url(options)
     if url.scheme == "file":
         path = Path(url.path)
         if not path.is_file() or not os.access(path, os.R_OK):
             raise UnusableSecurity(f"{URL}: {path} is not a readable file")
         return partial(token_in, path)
-    needed = {name: told.get(name, "").strip() for name in ("clientId", "clientSecret")}
+    needed = {name: of_login.get(name, "").strip() for name in ("clientId", "clientSecret")}
     lacking = [name for name, value in needed.items() if not value]
     if lacking:
         raise UnusableSecurity(f"sasl.jaas.config: option {lacking[0]} is missing; {URL} needs it")
     encode = options.get(_ENCODE, "false").strip().lower()
     if encode not in ("true", "false"):
         raise UnusableSecurity(f"{_ENCODE} must be true or false")
-    client = Client(needed["clientId"], Secret(needed["clientSecret"]), told.get("scope", "").strip(), encode == "true")
+    client = Client(
+        needed["clientId"], Secret(needed["clientSecret"]), of_login.get("scope", "").strip(), encode == "true"
+    )
     if url.scheme == "http":
         return TokenEndpoint(url, client, _patience(options))
-    return TokenEndpoint(url, client, _patience(options), encrypting(told))
+    return TokenEndpoint(url, client, _patience(options), encrypting(of_login))
 
 
 def _url(options: Mapping[str, str]) -> SplitResult:

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from controller.lab.listening import MessageServer
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from zk_layout.znodes.brokers import Endpoint
 
-Script = Callable[["Peer", Told, asyncio.StreamWriter], Awaitable[None]]
+Script = Callable[["Peer", ReceivedCommand, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def acknowledge(_peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+async def acknowledge(_peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
     """As every healthy broker does."""
     writer.write(encode_acknowledgement(told))
 
@@ -24,7 +24,7 @@ class Peer:
     def __init__(self, script: Script = acknowledge) -> None:
         """Nothing listens yet."""
         self.script = script
-        self.told: list[Told] = []
+        self.told: list[ReceivedCommand] = []
         self._server = MessageServer(self._serve)
         self.start = self._server.start
         self.stop = self._server.stop

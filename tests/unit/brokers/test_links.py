@@ -23,7 +23,7 @@ from controller.core.messages.commands import (
 from controller.core.messages.effects import Connect, Disconnect, Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
-from controller.wire.broker_side import Told, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import parse_protocol
 from tests.unit.brokers.peer import Peer, acknowledge, listening
@@ -110,7 +110,7 @@ def stops_of(peer: Peer) -> list[int]:
 def test_commands_arrive_in_the_order_told_one_at_a_time() -> None:
     at_once: list[int] = []
 
-    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def slowly(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         before = len(peer.told)
         await asyncio.sleep(0.002)
         at_once.append(len(peer.told) - before)
@@ -153,7 +153,7 @@ def test_a_partition_that_cannot_be_made_into_bytes_is_left_out_and_named() -> N
 
 
 def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
-    async def refuse(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def refuse(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         refused = {TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.KAFKA_STORAGE_ERROR}
         writer.write(encode_acknowledgement(told, errors=refused))
 
@@ -170,7 +170,7 @@ def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
 
 
 def test_the_same_request_is_sent_again_after_a_disconnect_before_any_later_one() -> None:
-    async def hang_up_twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def hang_up_twice(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         if len(peer.told) <= 2:
             writer.transport.abort()
             raise ConnectionResetError
@@ -207,7 +207,7 @@ def test_a_broker_that_does_not_listen_yet_is_tried_until_it_does() -> None:
 
 
 def test_a_mute_broker_is_asked_again_on_a_new_connection_after_the_timeout() -> None:
-    async def mute_at_first(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def mute_at_first(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         if len(peer.told) > 1:
             await acknowledge(peer, told, writer)
 
@@ -231,7 +231,7 @@ def test_an_answer_that_cannot_be_right_breaks_the_connection_and_is_asked_for_a
         struct.pack(">ii", 4, 12345),  # another request's answer
     ]
 
-    async def garble(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def garble(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         if len(peer.told) <= len(garbled):
             writer.write(garbled[len(peer.told) - 1])
         elif len(peer.told) == len(garbled) + 1:  # right so far, but then it breaks off
@@ -292,7 +292,7 @@ def test_an_idle_connection_closed_by_the_broker_costs_no_failed_attempt() -> No
 
 
 def test_a_bounced_broker_gets_nothing_that_was_meant_for_its_earlier_life() -> None:
-    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+    async def mute(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None: ...
 
     async def story() -> None:
         async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
@@ -315,7 +315,7 @@ def test_a_bounced_broker_gets_nothing_that_was_meant_for_its_earlier_life() -> 
 
 
 def test_the_same_life_at_a_new_address_gets_everything_that_was_queued() -> None:
-    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+    async def mute(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None: ...
 
     async def story() -> None:
         async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
@@ -419,7 +419,7 @@ def test_stops_of_both_kinds_become_two_requests_and_one_acknowledgement_for_an_
 
 
 def test_draining_waits_for_what_was_told_and_gives_up_in_time() -> None:
-    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def slowly(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.1)
         await acknowledge(peer, told, writer)
 
@@ -540,7 +540,7 @@ def test_a_link_closed_at_any_moment_ends_at_once_and_breaks_nothing() -> None:
 
 
 def test_an_answer_that_nobody_waits_for_closes_its_connection_and_nothing_else() -> None:
-    async def twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def twice(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         await acknowledge(peer, told, writer)
         if len(peer.told) == 1:
             await acknowledge(peer, told, writer)

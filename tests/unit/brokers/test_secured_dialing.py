@@ -196,7 +196,7 @@ def test_who_answers_nonsense_or_nothing_is_no_broker() -> None:
 
     assert "hung up during the login" in asyncio.run(story(b""))
     assert "speaks no Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
-    assert "no answer to a login, but" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
+    assert "the answer to a login is malformed" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
 
 
 def test_a_secured_listener_is_not_spoken_to_in_plain_text() -> None:

@@ -194,7 +194,7 @@ def test_a_broker_says_what_it_answers() -> None:
         async with connected(introduce) as (connection, _):
             assert await connection.versions(5) == {4: VersionRange(0, 7)}
         async with connected(echo) as (connection, _):
-            with pytest.raises(Broken, match="does not say what it answers"):
+            with pytest.raises(Broken, match="does not report its versions"):
                 await connection.versions(5)
 
     asyncio.run(story())

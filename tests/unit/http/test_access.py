@@ -338,7 +338,7 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
 
 
 def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_meant(tmp_path: Path) -> None:
-    with pytest.raises(UnusableSecurity, match=r"give it TLS .* and users .*http.open=true"):
+    with pytest.raises(UnusableSecurity, match=r"add TLS .* and users .*http.open=true"):
         http_access(settings({"http.host": "0.0.0.0"}).http)
     half = write(tmp_path, users={"ann": PASSWORD})
     with pytest.raises(UnusableSecurity, match=r"add TLS \(tls_server_config\) to .*; or listen on"):

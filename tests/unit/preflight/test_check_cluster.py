@@ -38,4 +38,4 @@ def test_a_look_that_does_not_end_is_given_up(
     settings = load(None, ["zookeeper.connect=zk:2181", "broker.id=901", f"listeners=PLAINTEXT://127.0.0.1:{port}"], {})
 
     assert check_cluster.run(settings, is_new_cluster=False, as_json=False) == check_cluster.UNREACHABLE
-    assert "was not over after 0.1 s" in capsys.readouterr().err
+    assert "did not finish within 0.1 s" in capsys.readouterr().err

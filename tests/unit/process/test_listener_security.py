@@ -187,7 +187,7 @@ def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path
 
     answered = login.authenticate(b"n,,\x01auth=Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA\x01\x01")
     assert b"invalid_token" in answered.auth_bytes
-    with pytest.raises(AuthenticationFailed, match="no known key fits"):
+    with pytest.raises(AuthenticationFailed, match="no known key matches"):
         login.authenticate(b"\x01")
 
 

@@ -165,7 +165,7 @@ def test_after_stepping_down_no_further_effect_is_carried_out_and_no_alarm_rings
 def test_an_effect_nobody_carries_out_is_found_before_anything_runs() -> None:
     async def story() -> None:
         clock = Clock(asyncio.get_running_loop())
-        with pytest.raises(ValueError, match=r"nobody carries out Commit, Read, .*give the pump"):
+        with pytest.raises(ValueError, match=r"no performer for Commit, Read, .*give the pump"):
             Pump(Scripted(lambda *_: []), {}, clock, lambda _: None)
 
     asyncio.run(story())

@@ -46,7 +46,7 @@ def test_a_part_lives_again_after_whatever_its_life_ended_with() -> None:
 
     assert counted == ["a part"] * 3
     assert [line["reason"] for line in said] == ["ValueError: x", "RecursionError: y z"]
-    assert troubles.now() == ("a part: a part of this process failed; it is tried again: RecursionError: y z",)
+    assert troubles.now() == ("a part: a part of this process failed; trying again: RecursionError: y z",)
 
 
 def test_a_part_is_well_again_once_a_life_has_gone_well() -> None:

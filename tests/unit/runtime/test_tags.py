@@ -125,7 +125,7 @@ def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
 
     assert tag_of(Again) is None
     assert class_of("Machine") is None
-    with pytest.raises(TypeError, match="Again cannot be written down: no event and no effect holds one"):
+    with pytest.raises(TypeError, match="Again cannot be written to a journal: no event and no effect holds one"):
         to_plain(Again())
 
 
@@ -136,10 +136,10 @@ def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
         (b'{"now": 0.0, "events": [{"is": "os:system"}], "effects": []}', "no message has the tag 'os:system' here"),
         (
             b'{"now": 0.0, "events": [{"is": "Woke", "bell": 1}], "effects": []}',
-            "'Woke' is written otherwise here (TypeError: Unexpected keyword argument 'bell')",
+            "'Woke' has other fields here (TypeError: Unexpected keyword argument 'bell')",
         ),
-        (b'{"is": "Woke"}', "no line of a journal (KeyError: 'now')"),
-        (b"{", "no line of a journal (DecodeError: Input data was truncated)"),
+        (b'{"is": "Woke"}', "not a line of a journal (KeyError: 'now')"),
+        (b"{", "not a line of a journal (DecodeError: Input data was truncated)"),
     ],
 )
 def test_what_is_not_understood_is_one_error_that_says_what_where_and_what_to_do(

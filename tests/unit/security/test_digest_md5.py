@@ -52,7 +52,7 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
     ],
 )
 def test_what_is_no_challenge_is_not_answered(challenge: bytes) -> None:
-    with pytest.raises(AuthenticationFailed, match="not understood"):
+    with pytest.raises(AuthenticationFailed, match="cannot be parsed"):
         login().next_token(challenge)
 
 

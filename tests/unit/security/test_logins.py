@@ -238,7 +238,7 @@ class TestAgain:
             "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism "
             "'PLAIN'"
         )
-        assert not failure.is_told
+        assert not failure.is_answered
 
     def test_a_failure_tells_that_it_was_a_later_login(self) -> None:
         server = given.login()
@@ -320,8 +320,8 @@ def test_a_mechanism_without_its_login_module_is_named() -> None:
 @pytest.mark.parametrize(
     ("handler", "problem"),
     [
-        ("com.example.Ldap", "is Java"),
-        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "tokens are to be signed"),
+        ("com.example.Ldap", "is a Java class"),
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "require signed tokens"),
     ],
 )
 def test_nobody_is_judged_more_mildly_than_by_the_handler_that_is_set(handler: str, problem: str) -> None:

@@ -147,9 +147,9 @@ def test_the_wait_doubles_until_there_is_no_patience_left() -> None:
         ((200, "[1]"), " answers 200 without an access_token"),
         ((200, "[" * 100_000), " answers 200 without an access_token"),
         ((200, json.dumps({"access_token": SECRET})), "the token is no JSON Web Token (DecodeError)"),
-        ((200, json.dumps({"access_token": signed(1)})), "has ended already; compare the clocks"),
-        ((200, json.dumps({"access_token": signed(1e20)})), "does not say when it ends (exp)"),
-        ((200, json.dumps({"access_token": signed(1e10, sub=" ")})), "does not say whose it is (sub)"),
+        ((200, json.dumps({"access_token": signed(1)})), "has expired already; compare the clocks"),
+        ((200, json.dumps({"access_token": signed(1e20)})), "does not say when it expires (exp)"),
+        ((200, json.dumps({"access_token": signed(1e10, sub=" ")})), "does not name its owner (sub)"),
     ],
 )
 def test_why_there_is_no_token_is_said_without_secrets(provider: Provider, answer: tuple[int, str], says: str) -> None:
@@ -319,14 +319,14 @@ def test_unsigned_tokens_are_taken_by_kafkas_own_validator() -> None:
         ('unsecuredLoginStringClaim_exp="1"', {}, "the claim exp cannot be set"),
         ('unsecuredLoginNumberClaim_n="NaN"', {}, "unsecuredLoginNumberClaim_n must be a number"),
         ('unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"', {}, "LifetimeSeconds must be a number"),
-        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginExtension_auth="x"', {}, "and not auth"),
-        (BY_ID, {HANDLER: "x.Y"}, f"{HANDLER}: x.Y is Java"),
+        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginExtension_auth="x"', {}, "and not be auth"),
+        (BY_ID, {HANDLER: "x.Y"}, f"{HANDLER}: x.Y is a Java class"),
         (BY_ID, {HANDLER: ENDPOINT}, f"{URL} is missing"),
         (BY_ID, {HANDLER: ENDPOINT, URL: f"ftp://{SECRET}@h/t"}, f"{URL} must be a URL with http, https or file"),
         (BY_ID, {HANDLER: ENDPOINT, URL: "http://h:x/t"}, f"{URL} must be a URL"),
         (BY_ID, {HANDLER: ENDPOINT, URL: "file:///no/such"}, "/no/such is not a readable file"),
         ('clientId="c"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "option clientSecret is missing"),
-        (f'{BY_ID} extension_a1="x"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "must be of letters"),
+        (f'{BY_ID} extension_a1="x"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "must consist of letters"),
         (f'{BY_ID} ssl.truststore.location="/no"', {HANDLER: ENDPOINT, URL: "https://h/t"}, "ssl.truststore.location"),
         (BY_ID, {"sasl.oauthbearer.header.urlencode": "yes"}, "must be true or false"),
         (BY_ID, {"sasl.login.refresh.window.factor": "0.4"}, "must be a number from 0.5 to 1.0"),
@@ -355,5 +355,5 @@ def test_another_claim_may_say_whose_a_token_is() -> None:
     named: Any = partial(read_token, signed(1e10, sub="", name="c"))
 
     assert named(user_claim="name").expires_at_ms == 10**13
-    with pytest.raises(NoToken, match=r"whose it is \(sub\)"):
+    with pytest.raises(NoToken, match=r"name its owner \(sub\)"):
         named()

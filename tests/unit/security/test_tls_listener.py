@@ -118,7 +118,7 @@ def test_a_failed_handshake_is_told_in_words(around: Around) -> None:
 
 WEAK = {
     "short": "ssl.keystore.location={file}: OpenSSL refuses its key as too short",
-    "sha1": "ssl.keystore.location={file}: OpenSSL refuses a certificate that is signed with SHA-1",
+    "sha1": "ssl.keystore.location={file}: OpenSSL refuses a certificate signed with SHA-1",
 }
 
 

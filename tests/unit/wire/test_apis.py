@@ -46,7 +46,7 @@ ANSWERERS = {
     Treatment.RELAYED: {*OF_BROKERS},
     Treatment.ANSWERED: {Answerer.THIS_NODE},
     Treatment.ACKNOWLEDGED: {Answerer.THIS_NODE},
-    Treatment.CLOSED: {Answerer.LEADER_OR_COORDINATOR, Answerer.NOBODY},
+    Treatment.CLOSED: {Answerer.LEADER_OR_COORDINATOR, Answerer.NO_NODE},
 }
 CODECS = {
     "controller/lab/simulated_broker.py": {"_RANGES", "_UNREAD"},

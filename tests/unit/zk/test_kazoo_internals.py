@@ -28,7 +28,7 @@ STAT = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 7, 0, 0, 8, 0, 0, 0)
 SEEN = Stat(Zxid(5), Zxid(6), ZnodeVersion(7), SessionId(8))
 
 
-class Told:
+class Completion:
     """Keeps what it is told, and the client's zxid at that moment."""
 
     def __init__(self, client: KazooClient) -> None:
@@ -105,7 +105,7 @@ def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: K
 def test_a_request_of_ours_is_sent_and_its_answer_told_while_the_client_holds_that_answers_zxid(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, request_: Request, error: int, body: bytes, heard: object
 ) -> None:
-    told, sent = Told(client), bytearray()
+    told, sent = Completion(client), bytearray()
     connection = client._connection
     client._session_callback(KeeperState.CONNECTED)
     connection._xid = 0
