@@ -66,8 +66,8 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     await bridge.start(still_trying)
     try:
         taken = await _listen(server)
-        door = None if taken else server
-        preflight = preflight_of(settings, door, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
+        own_listeners = None if taken else server
+        preflight = preflight_of(settings, own_listeners, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
             verdict = await preflight.look(bridge, lambda: session.clash(claim.registration))
         return Verdict((*verdict.findings, *taken))

@@ -39,7 +39,7 @@ _CONTROL_PLANE, _BETWEEN_BROKERS = "control.plane.listener.name", "inter.broker.
 _BETWEEN_BROKERS_BY_DEFAULT = "security.inter.broker.protocol"
 
 
-class Door(Protocol):
+class OwnListeners(Protocol):
     """Our own listeners: which clients have connected? `controller.server.listener.Server`."""
 
     def expect(self, client_id: str) -> Callable[[], bool]:
@@ -54,18 +54,18 @@ class Preflight:
         wanted: Wanted,
         advertised: Sequence[Endpoint],
         dialer: Dialer,
-        door: Door | None,
+        own_listeners: OwnListeners | None,
         *,
         ourselves: Dialer | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Without a `door` it is not checked whether this process can be reached; `ourselves` connects to it, if not in
+        """Without a `own_listeners` it is not checked whether this process can be reached; `ourselves` connects to it, if not in
         the same way as to brokers."""
         self._ourselves = ourselves or dialer
         self._wanted = wanted
         self._advertised = advertised
         self._dialer = dialer
-        self._door = door
+        self._own_listeners = own_listeners
         self._wall_clock = wall_clock
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -147,21 +147,23 @@ class Preflight:
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
-        if self._door is None:
+        if self._own_listeners is None:
             return ()
         whose = {
             (endpoint.host, endpoint.port): f"broker {broker}"
             for broker, registration in registered.items()
             for endpoint in registration.endpoints
         }
-        tried = (self._address(endpoint, self._door, whose) for endpoint in self._advertised)
+        tried = (self._address(endpoint, self._own_listeners, whose) for endpoint in self._advertised)
         return tuple(await asyncio.gather(*tried))
 
-    async def _address(self, endpoint: Endpoint, door: Door, whose: dict[tuple[str, int], str]) -> AddressTried:
+    async def _address(
+        self, endpoint: Endpoint, own_listeners: OwnListeners, whose: dict[tuple[str, int], str]
+    ) -> AddressTried:
         """Connect as a broker would; the client id used is random."""
         is_for_brokers = endpoint.listener in self._wanted.reached_over
         name = f"kafka-zk-controller preflight {secrets.token_hex(8)}"
-        has_come = door.expect(name)
+        has_come = own_listeners.expect(name)
         connection = BrokerConnection(self._ourselves, endpoint)
         failure = ""
         try:

@@ -17,7 +17,7 @@ from controller.settings.security import TlsSettings
 from zk_layout.znodes.brokers import Endpoint
 
 
-class OwnDoorDialer:
+class OwnListenerDialer:
     """Connections to our own listeners."""
 
     def __init__(self, tls: Mapping[str, TlsSettings], judged: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from controller.brokers.dialing import ListenerDialer
 from controller.commands.common import MISUSED
 from controller.commands.run import run
 from controller.connections.broker import BrokerConnection
-from controller.preflight.own_listeners import OwnDoorDialer
+from controller.preflight.own_listeners import OwnListenerDialer
 from controller.process import listener_security
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
@@ -79,7 +79,7 @@ async def reached(found: Settings, listener: str, *, by_ourselves: bool = False)
     server = Server(BrokerId(901), listening)
     await server.start()
     tls = {name: secured.tls for name, secured in found.listening.security.items() if secured.tls is not None}
-    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found.listening)
+    dialer = OwnListenerDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found.listening)
     protocol = found.listening.security[listener].protocol
     connection = BrokerConnection(dialer, Endpoint(listener, "127.0.0.1", server.ports[listener], protocol))
     try:
