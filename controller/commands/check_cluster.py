@@ -14,7 +14,7 @@ import structlog
 
 from controller.commands.common import still_trying
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
-from controller.process.listener_security import NoUsers, dialer_of, doors_of
+from controller.process.listener_security import NoUsers, dialer_of, listener_access
 from controller.process.preflight import preflight_of
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
@@ -58,8 +58,10 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
     claim = settings.claim
-    bound, doors = settings.listening.bound, doors_of(settings.listening, NoUsers())
-    listeners = [ListenerSettings(x.listener, x.host, x.port, relays=False, door=doors[x.listener]) for x in bound]
+    bound, access_of = settings.listening.bound, listener_access(settings.listening, NoUsers())
+    listeners = [
+        ListenerSettings(x.listener, x.host, x.port, relays=False, access=access_of[x.listener]) for x in bound
+    ]
     server = Server(claim.own_id, listeners)
     bridge = Bridge(claim.zookeeper)
     session = Session(bridge, lambda _: None, claim.own_id)

@@ -46,7 +46,7 @@ from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
-from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
+from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import Announcing
 from controller.process.terms import Leading
@@ -94,8 +94,8 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
 
 def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
     """Each listener's address and how clients authenticate there."""
-    doors = doors_of(listening, users, troubles)
-    return [ListenerSettings(at.listener, at.host, at.port, door=doors[at.listener]) for at in listening.bound]
+    access_of = listener_access(listening, users, troubles)
+    return [ListenerSettings(at.listener, at.host, at.port, access=access_of[at.listener]) for at in listening.bound]
 
 
 def _limits(wanted: Limits) -> Limits:

@@ -28,7 +28,7 @@ from controller.security.tls.tls_listener import RENEWED, UNUSABLE, ListenerTls,
 from controller.security.tokens.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
 from controller.security.tokens.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
 from controller.security.towards_brokers import TowardsBrokers
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings import BadSettings, Settings
 from controller.settings.listening import Listening
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
@@ -84,7 +84,7 @@ def check(settings: Settings) -> None:
     problems: list[str] = []
     listening = settings.listening
     for name, secured in listening.security.items():
-        _try(name, partial(_door, listening, secured, NoUsers()), problems)
+        _try(name, partial(_access, listening, secured, NoUsers()), problems)
     for name, towards in listening.towards_brokers.items():
         _try(name, partial(_towards, listening, name, towards, _silent), problems)
     try:
@@ -99,7 +99,9 @@ def check(settings: Settings) -> None:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 
 
-def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
+def listener_access(
+    listening: Listening, users: KnownUsers, troubles: Troubles | None = None
+) -> Mapping[str, ListenerAccess]:
     """Authentication and authorization of each listener, by listener name, built from the settings. `troubles` records
     what cannot be renewed.
 
@@ -114,7 +116,7 @@ def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None 
         ):
             _log.warning("accepting unsigned tokens, which is Kafka's default", listener=name, hint=f"set {URL}")
     return {
-        name: _door(listening, secured, users, _saying(troubles, f"listener {name}"))
+        name: _access(listening, secured, users, _saying(troubles, f"listener {name}"))
         for name, secured in listening.security.items()
     }
 
@@ -161,14 +163,16 @@ def _towards(listening: Listening, name: str, secured: BrokerSecurity, say: Say)
         return None
 
 
-def _door(listening: Listening, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
+def _access(
+    listening: Listening, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None
+) -> ListenerAccess:
     """Without `say`, no keys for verifying tokens are fetched."""
     tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, say or _silent)
     if secured.sasl is None:
-        return Door(tls)
+        return ListenerAccess(tls)
     has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
     login = _logins(listening, secured.sasl, users, say)
-    return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
+    return ListenerAccess(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
 
 
 def _logins(listening: Listening, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:

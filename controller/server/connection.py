@@ -28,7 +28,7 @@ from controller.server.inquiries import NothingKnown
 from controller.server.memory_pools import Reservation
 from controller.server.relay import NobodyToAsk, Relay
 from controller.server.repeated_lines import shortened
-from controller.server.service import Door, Service
+from controller.server.service import ListenerAccess, Service
 from controller.wire.apis import ApiKey, Pool, pool_of
 from controller.wire.frames import OversizedFrame
 from controller.wire.requests import MalformedRequest
@@ -60,7 +60,7 @@ class Connection:
         connection: OpenConnection,
         address: str,
         relay: Relay | None,
-        door: Door,
+        access: ListenerAccess,
     ) -> None:
         """Take over the socket. Without a relay, only requests the controller itself answers are offered."""
         self._service = service
@@ -69,13 +69,13 @@ class Connection:
         self._listener = connection.listener
         self._address = address
         self._relay = relay
-        self._tls = door.tls
-        self._entrance = None if door.login is None else Entrance(door.login(), asyncio.get_running_loop().time)
-        self._is_ready = door.is_ready
-        self._most_login_bytes = door.most_login_bytes
+        self._tls = access.tls
+        self._entrance = None if access.login is None else Entrance(access.login(), asyncio.get_running_loop().time)
+        self._is_ready = access.is_ready
+        self._most_login_bytes = access.most_login_bytes
         self._principal = ANONYMOUS
         self._shown = (False, False, False)
-        is_known = door.tls is not None or door.login is not None
+        is_known = access.tls is not None or access.login is not None
         asker = Asker(connection.listener, connection.address, address, self._who, is_known)
         self._answering = Answering(service, asker, relay, wire.has_hung_up)
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)

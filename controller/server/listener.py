@@ -23,7 +23,7 @@ from controller.server.accepting import Acceptor, Welcome, listen, reason_of_fai
 from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.relay import Brokers, Relay
-from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
+from controller.server.service import AuthorizerOfTypes, Judged, ListenerAccess, ServerObserver, Service
 from controller.settings.limits import Limits
 from zk_layout.ids import BrokerId
 
@@ -35,14 +35,14 @@ class ListenerSettings(Struct, frozen=True):
     """One address to listen on; port 0 takes a free one.
 
     Shape:
-        `door` says how clients authenticate.
+        `access` says how clients authenticate.
     """
 
     name: str
     host: str
     port: int
     relays: bool = True
-    door: Door = Door()
+    access: ListenerAccess = ListenerAccess()
 
 
 class Unobserved:
@@ -198,7 +198,7 @@ class Server:
         return settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
 
     def _welcome(self, settings: ListenerSettings) -> Welcome:
-        loop, tls, service = asyncio.get_running_loop(), settings.door.tls, self._service
+        loop, tls, service = asyncio.get_running_loop(), settings.access.tls, self._service
         handshakes = service.brokers_handshakes if self._is_brokers_own(settings) else service.handshakes
 
         def opening(accepted: socket.socket) -> Wire:
@@ -216,7 +216,7 @@ class Server:
             if leaving is not None:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, settings.door)
+            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, settings.access)
             task = loop.create_task(client.serve())
             connection.leave, connection.has_hung_up = task.cancel, wire.has_hung_up
             self._connections[task] = connection, wire

@@ -59,7 +59,7 @@ class Tls(Protocol):
         """Why a handshake failed, for the log."""
 
 
-class Door(Struct, frozen=True):
+class ListenerAccess(Struct, frozen=True):
     """The security of one listener: encrypted with `tls`, authenticated by SASL with `login`.
 
     Logins wait until `is_ready`: a client refused too early takes its password for wrong and may give up for good.

@@ -18,7 +18,7 @@ from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
 from controller.security.tokens.token_sources import HANDLER, URL
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.security import BrokerSecurity, Secret
 from controller.wire.apis import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
@@ -72,8 +72,8 @@ def outcome(us: Security, listens: str, identity: Path, clock: Callable[[], int]
 
     async def story() -> None:
         tls = Tls(servers(identity)) if listens.endswith("SSL") else None
-        door = Door(tls, partial(login, 0, clock) if listens.startswith("SASL") else None)
-        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+        access = ListenerAccess(tls, partial(login, 0, clock) if listens.startswith("SASL") else None)
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
             endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], listens)
             connection = BrokerConnection(SecuredDialer(us), endpoint)
             try:
@@ -146,8 +146,8 @@ def test_nothing_else_waits_while_a_token_is_fetched() -> None:
             module = Secret(f'{OAUTHBEARER_LOGIN} required clientId="c" clientSecret="{PASSWORD}";')
             security = BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module, options)
             dialer = SecuredDialer(TowardsBrokers(security, time.monotonic, print))
-            door = Door(None, login)
-            async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+            access = ListenerAccess(None, login)
+            async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
                 endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
                 connecting = [asyncio.create_task(dialer.open_connection(endpoint)) for _ in range(5)]
                 while not provider.is_asked.is_set():
@@ -163,8 +163,8 @@ def test_nothing_else_waits_while_a_token_is_fetched() -> None:
 
 def test_where_logins_end_the_next_request_goes_over_a_connection_of_its_own() -> None:
     async def story() -> list[bool]:
-        door = Door(None, partial(login, 1000))
-        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+        access = ListenerAccess(None, partial(login, 1000))
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
             endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
             dialer = Counting(Us("SASL_PLAINTEXT"))
             connection = BrokerConnection(dialer, endpoint)

@@ -74,8 +74,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def reached(found: Settings, listener: str, *, by_ourselves: bool = False) -> str:
     """Why a connection to a server of these settings fails; empty if its server is heard."""
-    ways = listener_security.doors_of(found.listening, Users())
-    listening = [ListenerSettings(at.listener, at.host, 0, door=ways[at.listener]) for at in found.listening.bound]
+    ways = listener_security.listener_access(found.listening, Users())
+    listening = [ListenerSettings(at.listener, at.host, 0, access=ways[at.listener]) for at in found.listening.bound]
     server = Server(BrokerId(901), listening)
     await server.start()
     tls = {name: secured.tls for name, secured in found.listening.security.items() if secured.tls is not None}
@@ -180,9 +180,9 @@ def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path
         listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required;",
         sasl__oauthbearer__jwks__endpoint__url=keys.as_uri(),
     )
-    door = listener_security.doors_of(found.listening, Users())["PLAIN"]
-    assert door.login is not None
-    login = door.login()
+    access = listener_security.listener_access(found.listening, Users())["PLAIN"]
+    assert access.login is not None
+    login = access.login()
     login.handshake("OAUTHBEARER")
 
     answered = login.authenticate(b"n,,\x01auth=Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA\x01\x01")
@@ -239,7 +239,7 @@ def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
     )
 
     with capture_logs() as said:
-        listener_security.doors_of(found.listening, Users())
+        listener_security.listener_access(found.listening, Users())
 
     (warning,) = said
     assert (warning["log_level"], warning["listener"]) == ("warning", "PLAIN")

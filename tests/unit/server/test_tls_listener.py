@@ -20,7 +20,7 @@ from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import ListReassignments
 from controller.runtime.supervision import Troubles
 from controller.server.listener import ListenerSettings, Server
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.limits import Limits
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
@@ -50,7 +50,7 @@ class Tls:
 
 
 def secured(identity: Path, verify: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> list[ListenerSettings]:
-    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(Tls(servers(identity, verify))))]
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(Tls(servers(identity, verify))))]
 
 
 def test_a_client_is_who_its_certificate_says_and_anonymous_without_one(identity: Path) -> None:
@@ -117,7 +117,9 @@ def test_a_listener_accepts_again_after_whatever_kept_it_from_that_and_is_not_re
     tls, troubles = Refusing(servers(identity), 2), Troubles()
 
     async def story() -> None:
-        async with serving(listeners=[ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(tls))]) as server:
+        async with serving(
+            listeners=[ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(tls))]
+        ) as server:
             server.report_to(troubles)
             for _ in range(2):
                 with pytest.raises(OSError):
@@ -135,8 +137,8 @@ def test_a_listener_accepts_again_after_whatever_kept_it_from_that_and_is_not_re
 
 def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strangers(identity: Path) -> None:
     async def story() -> None:
-        door, is_over = Door(Tls(servers(identity))), threading.Event()
-        listeners = [ListenerSettings(name, "127.0.0.1", 0, door=door) for name in ("INSIDE", "OUTSIDE")]
+        access, is_over = ListenerAccess(Tls(servers(identity))), threading.Event()
+        listeners = [ListenerSettings(name, "127.0.0.1", 0, access=access) for name in ("INSIDE", "OUTSIDE")]
         async with serving(listeners=listeners, inter_broker_listener="INSIDE") as server:
             server._service.handshakes.submit(is_over.wait)  # as many that are dear
             try:
