@@ -116,7 +116,7 @@ class Links:
         await asyncio.gather(haste, all_idle, return_exceptions=True)
         return is_drained
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for brokers."""
         self._haste.set()
 

@@ -348,7 +348,7 @@ class Claimant:
             _log.info("nothing to give up", reason=str(error))
         return True
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Cut short the wait for ZooKeeper to confirm that a claim was given up."""
         self._give_up_s = min(self._give_up_s, HASTE_S)
         if self._patience is not None and not self._patience.expired():

@@ -257,7 +257,7 @@ class Daemon:
         """The first signal ends the process in good order, the second as fast as possible."""
         self._service_manager.stopping()
         if self._is_stopping:
-            self._leading.hasten()
+            self._leading.cut_short()
             if self._last_resort is not None:
                 self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
         self._is_stopping = True

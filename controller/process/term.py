@@ -92,7 +92,7 @@ class Channels(Protocol):
     async def drain(self, timeout_s: float) -> bool:
         """Wait until brokers have acknowledged every command. False on a timeout."""
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for brokers."""
 
     async def close(self) -> None:

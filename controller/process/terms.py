@@ -99,12 +99,12 @@ class Leading:
             term = None
             collect()
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Cut the shutdown of ended terms short."""
         for term in (self._term, self._ending):
             if term is not None:
-                term.links.hasten()
-        self._claimant.hasten()
+                term.links.cut_short()
+        self._claimant.cut_short()
 
     def live_brokers(self) -> Sequence[LiveBroker] | None:
         """The brokers this term knows to be live; None without a loaded term."""

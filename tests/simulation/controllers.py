@@ -140,7 +140,7 @@ class Links:
             await asyncio.sleep(DRAIN_LOOK_S)
         return True
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Nobody is told to stop twice here."""
 
     async def close(self) -> None:
