@@ -114,7 +114,7 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
     found = await standing(bridge)
     if found.controller == to:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
-    if (why := _hindrance(found, to)) is not None:
+    if (why := _blocker(found, to)) is not None:
         raise CannotSwitch(why)
     wanted = Switchover(to, _who(), int(time.time() * 1000))
     full = bridge.full(_SWITCHOVER.path)
@@ -133,7 +133,7 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
     return await _wait_until(bridge, timeout_s, is_led)
 
 
-def _hindrance(found: Standing, to: BrokerId) -> str | None:
+def _blocker(found: Standing, to: BrokerId) -> str | None:
     names = ", ".join(map(str, found.replicas)) or "none"
     if to not in found.replicas:
         return f"replica {to} does not run; these do: {names}"

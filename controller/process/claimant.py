@@ -246,7 +246,7 @@ class Claimant:
 
     async def _tell_change(self) -> None:
         """Report a change that takes a new term. If that term could not load, the present one continues."""
-        if self._changes and await self._session.hindrance() is None:
+        if self._changes and await self._session.blocker() is None:
             changes, self._changes = self._changes, []
             self._tell(ProtocolChanged("; ".join(changes)))
 
@@ -258,7 +258,7 @@ class Claimant:
                 verdict = replace(verdict, findings=once_passed(verdict.findings))
             if not verdict.stops:
                 await self._session.prepare()
-                self._is_sure = await self._session.hindrance() is None
+                self._is_sure = await self._session.blocker() is None
             self._hear(verdict)
             await self._tell_change()
         except SessionEnded:
@@ -307,7 +307,7 @@ class Claimant:
         """
         try:
             if not self._is_sure:
-                if reason := await self._session.hindrance():
+                if reason := await self._session.blocker():
                     return Lost(reason, needs_mending=True)
                 with contextlib.suppress(Refused):  # the term reports what it cannot write
                     await self._session.prepare()

@@ -54,7 +54,7 @@ async def create_missing(bridge: Bridge, path: str) -> None:
             raise Refused(full[:end], reply.code)
 
 
-async def hindrance(bridge: Bridge) -> str | None:
+async def blocker(bridge: Bridge) -> str | None:
     """A znode that every controller needs and ZooKeeper does not let this process read; None without one."""
     try:
         await asyncio.gather(

@@ -105,10 +105,10 @@ class Session:
         """
         await preparation.create_parents(self._bridge)
 
-    async def hindrance(self) -> str | None:
+    async def blocker(self) -> str | None:
         """Why no process could load a term here: something unreadable that every term needs. None if there is
         nothing."""
-        return await preparation.hindrance(self._bridge)
+        return await preparation.blocker(self._bridge)
 
     async def clash(self, registration: Registration) -> IdClash | None:
         """The other process that holds our id, if any; a claim finds that out, too.
