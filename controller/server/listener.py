@@ -81,7 +81,7 @@ class Server:
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []
         self._troubles = Troubles()
-        self._deaf: set[str] = set()
+        self._not_accepting: set[str] = set()
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
 
     def judge(self, is_allowed_for_any: AuthorizerOfTypes, judged: Judged) -> None:
@@ -125,7 +125,7 @@ class Server:
     @property
     def cannot_accept(self) -> bool:
         """Whether a listener failed to accept its last connection."""
-        return bool(self._deaf)
+        return bool(self._not_accepting)
 
     def report_to(self, troubles: Troubles) -> None:
         """Report to `troubles` when connections cannot be accepted."""
@@ -187,10 +187,10 @@ class Server:
     def _accepted(self, listener: str, failure: Exception | None) -> None:
         part = f"listener {listener}"
         if failure is None:
-            self._deaf.discard(listener)
+            self._not_accepting.discard(listener)
             self._troubles.right(part)
             return
-        self._deaf.add(listener)
+        self._not_accepting.add(listener)
         unexpected = None if isinstance(failure, OSError) else failure
         self._troubles.wrong(part, "a connection cannot be accepted", reason_of_failure(failure), unexpected)
 
