@@ -21,7 +21,7 @@ from msgspec import Struct
 from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
 from controller.runtime.plain import Unreadable, from_plain, to_plain
-from controller.runtime.pump import Turning
+from controller.runtime.pump import StateMachine
 
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
@@ -195,12 +195,12 @@ def _decode(line: dict[str, Any]) -> Term | Turn:
     return Turn(line["now"], from_plain(line["events"]), from_plain(line["effects"]))
 
 
-def replay(entries: Iterable[Term | Turn], make_machine: Callable[[Term], Turning]) -> Iterator[Difference]:
+def replay(entries: Iterable[Term | Turn], make_machine: Callable[[Term], StateMachine]) -> Iterator[Difference]:
     """Feed the recorded events to new machines, one a term; yield where they behave differently.
 
     Skips turns before the first term: without its beginning a term cannot be repeated.
     """
-    machine: Turning | None = None
+    machine: StateMachine | None = None
     for number, entry in enumerate(entries):
         if isinstance(entry, Term):
             machine = make_machine(entry)

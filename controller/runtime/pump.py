@@ -17,7 +17,7 @@ Performer = Callable[[Any], None]
 """Carries out one kind of effect, on the event loop; must not block."""
 
 
-class Turning(Protocol):
+class StateMachine(Protocol):
     """The part that decides: `controller.core.machine.Machine`."""
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
@@ -44,7 +44,7 @@ class Pump:
 
     def __init__(
         self,
-        machine: Turning,
+        machine: StateMachine,
         perform: Mapping[type, Performer],
         clock: Clock,
         on_broken: Callable[[Exception], None],

@@ -7,7 +7,7 @@ import gc
 from typing import Protocol
 
 
-class LettingGo(Protocol):
+class Releasing(Protocol):
     """What holds most of it: `controller.core.machine.Machine`."""
 
     def let_go(self) -> bool:
@@ -19,7 +19,7 @@ def spare() -> None:
     gc.freeze()
 
 
-async def dismantle(ended: LettingGo) -> None:
+async def dismantle(ended: Releasing) -> None:
     """Release a term's state in parts, so that nothing else on the event loop waits long."""
     while ended.let_go():
         await asyncio.sleep(0)
