@@ -280,6 +280,6 @@ class Connection:
         try:
             await self._wire.send(*answer, patience_s=self._patience_s)
         finally:
-            quotas.let_go(self._connection, largest)
+            quotas.release(self._connection, largest)
             if self._relay is not None:
                 self._relay.delivered()

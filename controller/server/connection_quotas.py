@@ -156,7 +156,7 @@ class ConnectionQuotas:
             self._push_out(slowest)
         return slowest
 
-    def let_go(self, connection: OpenConnection, answer: bytes) -> None:
+    def release(self, connection: OpenConnection, answer: bytes) -> None:
         """An answer was sent or given up."""
         connection.unsent_since = None
         holders, size = self._unsent.pop(id(answer))

@@ -116,10 +116,10 @@ def test_when_answers_pile_up_the_one_who_has_not_taken_its_own_for_longest_goes
     assert house.quotas.hold(slow, shared, 1.0) is None
     assert house.quotas.hold(quick, shared, 2.0) is None
     assert house.quotas.unsent_bytes == 200
-    house.quotas.let_go(quick, shared)
+    house.quotas.release(quick, shared)
     assert house.quotas.hold(third, own, 3.0) is slow
 
-    house.quotas.let_go(slow, shared)
+    house.quotas.release(slow, shared)
     assert (house.gone, house.quotas.unsent_bytes) == (["slow"], 100)
 
 
