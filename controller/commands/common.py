@@ -17,7 +17,7 @@ from controller.settings import BadSettings, load
 from controller.settings.kinds import SERVERS
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
-from controller.zk import whereabouts
+from controller.zk import inspection
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
 
@@ -47,7 +47,7 @@ async def _with_bridge(where: ZooKeeperSettings, do: Callable[[Bridge], Coroutin
     bridge = Bridge(where)
     await bridge.start(still_trying)
     try:
-        if (found := await whereabouts.nothing_here(bridge)) is not None:
+        if (found := await inspection.nothing_here(bridge)) is not None:
             fail(f"no Kafka cluster is at {where.connect}: {found}; use the same chroot as the brokers", FAILED)
         return await do(bridge)
     finally:

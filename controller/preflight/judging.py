@@ -15,8 +15,8 @@ from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wante
 from controller.settings.kinds import AUTHORIZERS
 from controller.settings.preflight import GRANTS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
+from controller.zk.inspection import Lacking
 from controller.zk.rights import Right
-from controller.zk.whereabouts import Lacking
 from zk_layout.ids import BrokerId
 
 SHOWN = 5

@@ -26,7 +26,7 @@ from controller.wire.api_versions import encode_question
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Malformed
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
-from controller.zk import preparation, whereabouts
+from controller.zk import inspection, preparation
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from zk_layout.ids import BrokerId
@@ -88,17 +88,17 @@ class Preflight:
         return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
-        place, registered = await asyncio.gather(whereabouts.place(bridge), preparation.registrations(bridge))
+        place, registered = await asyncio.gather(inspection.place(bridge), preparation.registrations(bridge))
         others = {broker: r for broker, r in registered.items() if broker != self._wanted.own_id}
         is_bare = not place.has_cluster_id and not others
-        elsewhere = await whereabouts.clusters_elsewhere(bridge) if is_bare else ()
+        elsewhere = await inspection.clusters_elsewhere(bridge) if is_bare else ()
         brokers, assigned, lacking, addresses, written_ms, registrations = await asyncio.gather(
             self._brokers(others),
-            whereabouts.assigned_to(bridge, self._wanted.own_id, place.topics),
-            whereabouts.lacking(bridge, place.topics),
+            inspection.assigned_to(bridge, self._wanted.own_id, place.topics),
+            inspection.lacking(bridge, place.topics),
             self._addresses(others),
-            whereabouts.last_written_ms(bridge, tuple(others)),
-            whereabouts.grants_of_brokers(bridge, tuple(others)),
+            inspection.last_written_ms(bridge, tuple(others)),
+            inspection.grants_of_brokers(bridge, tuple(others)),
         )
         return Seen(
             place,

@@ -11,8 +11,8 @@ from controller.preflight.findings import Check
 from controller.preflight.inheriting import BrokerSettings
 from controller.wire.apis import VersionRange
 from controller.wire.versions import InterBrokerProtocol
+from controller.zk.inspection import Lacking, Place
 from controller.zk.rights import Granted
-from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
 

@@ -39,7 +39,7 @@ from controller.runtime.supervision import Troubles, reason_of
 from controller.settings.claiming import ClaimSettings
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
-from controller.zk import whereabouts
+from controller.zk import inspection
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
@@ -191,7 +191,7 @@ class Claimant:
             now = asyncio.get_running_loop().time()
             try:
                 await self._tell_change()
-                latest = await whereabouts.brokers_as_of(self.bridge)
+                latest = await inspection.brokers_as_of(self.bridge)
                 if latest == as_of and now < due_at:
                     continue
                 verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))

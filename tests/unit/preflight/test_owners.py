@@ -7,8 +7,8 @@ import pytest
 from controller.preflight.findings import Check, Gravity
 from controller.preflight.judging import judge
 from controller.preflight.sightings import Seen, Wanted
+from controller.zk.inspection import Place
 from controller.zk.rights import Granted, Right
-from controller.zk.whereabouts import Place
 from zk_layout.ids import BrokerId
 
 EVERYTHING = Right(31)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.zk import whereabouts
+from controller.zk import inspection
 from tests.simulation.zookeeper import MakeNode
 from tests.unit.zk.simulated import Ensemble, Process
 
@@ -15,7 +15,7 @@ def found(connect: str, *znodes: str) -> str | None:
         ensemble.write(MakeNode(path, b""))
     process = Process(ensemble, connect)
     try:
-        return process.do(whereabouts.nothing_here(process.bridge))
+        return process.do(inspection.nothing_here(process.bridge))
     finally:
         process.end()
 
