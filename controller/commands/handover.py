@@ -60,7 +60,7 @@ class CannotSwitch(Exception):
     """The replica cannot take over; says why, and what can be done."""
 
 
-class Standing(Struct, frozen=True):
+class Leadership(Struct, frozen=True):
     """The holder of `/controller`, and the replicas that run.
 
     Shape:
@@ -111,7 +111,7 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
         CannotSwitch: it does not run, is not ready, or no replica of ours leads.
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
     """
-    found = await standing(bridge)
+    found = await leadership(bridge)
     if found.controller == to:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
     if (why := _blocker(found, to)) is not None:
@@ -133,7 +133,7 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
     return await _wait_until(bridge, timeout_s, is_led)
 
 
-def _blocker(found: Standing, to: BrokerId) -> str | None:
+def _blocker(found: Leadership, to: BrokerId) -> str | None:
     names = ", ".join(map(str, found.replicas)) or "none"
     if to not in found.replicas:
         return f"replica {to} does not run; these do: {names}"
@@ -149,7 +149,7 @@ def _blocker(found: Standing, to: BrokerId) -> str | None:
     return None
 
 
-async def standing(bridge: Bridge) -> Standing:
+async def leadership(bridge: Bridge) -> Leadership:
     """The leader and the replicas that run.
 
     Raises:
@@ -160,7 +160,7 @@ async def standing(bridge: Bridge) -> Standing:
     found, (epoch, _) = await asyncio.gather(_look(bridge), bridge.get(_EPOCH.path))
     words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
-    return Standing(
+    return Leadership(
         found.controller,
         found.is_ours,
         ControllerEpoch(number) if isinstance(number, int) else None,

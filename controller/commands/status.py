@@ -17,7 +17,7 @@ from rich.text import Text
 
 from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
-from controller.commands.handover import Standing
+from controller.commands.handover import Leadership
 from controller.http import client
 
 WIDE = 1_000
@@ -81,7 +81,7 @@ def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
 
 
 def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> None:
-    found = at_zookeeper(zookeeper, config, handover.standing)
+    found = at_zookeeper(zookeeper, config, handover.leadership)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found, str_keys=True), indent=2))
     else:
@@ -90,7 +90,7 @@ def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> N
     sys.exit(OK if found.is_ours and leader is not None and leader.is_ready else FAILED)
 
 
-def _print_all(found: Standing) -> None:
+def _print_all(found: Leadership) -> None:
     holder = "vacant" if found.controller is None else str(found.controller)
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")

@@ -59,8 +59,8 @@ class Preflight:
         ourselves: Dialer | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Without a `own_listeners` it is not checked whether this process can be reached; `ourselves` connects to it, if not in
-        the same way as to brokers."""
+        """Without `own_listeners` it is not checked whether this process can be reached; `ourselves` connects to it, if
+        not in the same way as to brokers."""
         self._ourselves = ourselves or dialer
         self._wanted = wanted
         self._advertised = advertised

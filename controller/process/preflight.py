@@ -36,7 +36,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
 def preflight_of(
     settings: Settings, own_listeners: OwnListeners | None, dialer: Dialer, *, is_new_cluster: bool
 ) -> Preflight:
-    """The checks of a process with these settings; without a `own_listeners` they skip whether brokers can reach it.
+    """The checks of a process with these settings; without `own_listeners` they skip whether brokers can reach it.
 
     `dialer` connects to brokers.
     """

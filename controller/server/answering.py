@@ -53,6 +53,7 @@ from controller.wire.any_node import (
 from controller.wire.apis import (
     ANSWERED,
     BELIEVED,
+    BY_BROKERS_ON_STANDBY,
     COMMANDS,
     CONFIGS,
     FORWARDED,
@@ -60,7 +61,6 @@ from controller.wire.apis import (
     OF_THE_ASKER,
     RELAYABLE,
     SERVED,
-    STANDING_BY,
     THROTTLED_SINCE,
     ApiKey,
     Pool,
@@ -393,7 +393,7 @@ def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
     """What ApiVersions offers, given the offer of the broker behind the relay. A request answered in both places is
     offered in the versions both know."""
     ranges: dict[int, VersionRange] = {**relayed, **ANSWERED, **SERVED}
-    for key in (CONFIGS | STANDING_BY) & relayed.keys():
+    for key in (CONFIGS | BY_BROKERS_ON_STANDBY) & relayed.keys():
         ours, theirs = ranges[key], relayed[key]
         ranges[key] = VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
     return ranges

@@ -12,9 +12,9 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, CallId
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
-from controller.wire.apis import STANDING_BY, requests_of
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, requests_of
 
-OF_ANY_NODE = requests_of(STANDING_BY)
+OF_ANY_NODE = requests_of(BY_BROKERS_ON_STANDBY)
 
 
 class NothingKnown(Exception):

@@ -25,7 +25,7 @@ from controller.connections.framing import Admit
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.messages.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
-from controller.wire.apis import BELIEVED, LED, RELAYABLE, STANDING_BY, ApiKey, VersionRange
+from controller.wire.apis import BELIEVED, BY_BROKERS_ON_STANDBY, LED, RELAYABLE, ApiKey, VersionRange
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader, framed
@@ -150,7 +150,7 @@ class Brokers:
             raise Unreachable(f"no broker answers at the address of broker {broker.broker}, but a controller")
         live = set(self._live)
         self._known = {known: entry for known, entry in self._known.items() if known in live}
-        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}
+        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | BY_BROKERS_ON_STANDBY}
         self._known[broker] = (ranges, now + KNOWN_FOR_S)
         return ranges
 

@@ -436,7 +436,7 @@ OF_THE_ASKER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
 """Delegation tokens, which belong to the user who asks for them."""
 CHANGES = frozenset(key.value for key in ApiKey if key.row.pool is Pool.CHANGES)
 """Changes by administrators."""
-STANDING_BY = _answered_by(Answerer.CONTROLLER_OR_ANY_BROKER)
+BY_BROKERS_ON_STANDBY = _answered_by(Answerer.CONTROLLER_OR_ANY_BROKER)
 """What a replica answers itself while it leads, and any broker otherwise: above all who the controller is."""
 FORWARDED = _answered_by(Answerer.CONTROLLER_BY_WAY_OF_OTHERS)
 """What clients ask the controller. A replica that does not lead forwards it to the leader: some clients keep the

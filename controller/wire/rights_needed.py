@@ -14,7 +14,7 @@ from collections.abc import Callable
 from controller.core.clients.authorization import CLUSTER
 from controller.wire import metadata_request
 from controller.wire.any_node import ConfigResource, config_resources
-from controller.wire.apis import RELAYABLE, STANDING_BY, ApiKey, row_of
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, RELAYABLE, ApiKey, row_of
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import reading
@@ -99,7 +99,7 @@ def _metadata(cursor: Cursor, version: int) -> Rights | None:
 
 _ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
 _DESCRIBE, _DESCRIBE_CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
-_PASSED_ON = RELAYABLE | STANDING_BY
+_PASSED_ON = RELAYABLE | BY_BROKERS_ON_STANDBY
 _READERS: dict[ApiKey, Callable[[Cursor, int], Rights | None]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _coordinators,

@@ -28,7 +28,7 @@ from controller.lab.ports import free_port
 from controller.lab.zookeeper import zookeeper_client
 from controller.security.towards_brokers import TowardsBrokers
 from controller.settings.security import BrokerSecurity, Secret
-from controller.wire.apis import OF_THE_ASKER, RELAYABLE, STANDING_BY, VersionRange
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, OF_THE_ASKER, RELAYABLE, VersionRange
 from controller.wire.frames import framed
 from tests.cluster.replica import Replica, holder, wait_until
 from tests.cluster.test_rights_of_principals import (
@@ -138,7 +138,7 @@ def judge(sent: Sent, brokers: Answer, ours: Answer, node: str) -> Judged:
     if ours == brokers:
         return Judged.SAME
     if ours == CLOSED:
-        is_of_the_asker = sent.key in OF_THE_ASKER or (not leads and sent.key in STANDING_BY)
+        is_of_the_asker = sent.key in OF_THE_ASKER or (not leads and sent.key in BY_BROKERS_ON_STANDBY)
         is_relayed = sent.key in RELAYABLE and bool(brokers)
         is_right = is_of_the_asker or is_relayed or node not in (LEADER, STANDBY)
         return Judged.CLOSED if is_right else Judged.STRICTER

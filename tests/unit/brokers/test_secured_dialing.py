@@ -195,10 +195,10 @@ def test_who_answers_nonsense_or_nothing_is_no_broker() -> None:
             return str(caught.value)
 
     assert "hung up during the login" in asyncio.run(story(b""))
-    assert "speaks no Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
+    assert "does not speak Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
     assert "the answer to a login is malformed" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
 
 
 def test_a_secured_listener_is_not_spoken_to_in_plain_text() -> None:
-    with pytest.raises(ConnectionError, match="speaks SASL_SSL but this controller is configured for PLAINTEXT"):
+    with pytest.raises(ConnectionError, match="uses SASL_SSL but this controller is configured for PLAINTEXT"):
         asyncio.run(PlaintextDialer().open_connection(Endpoint("INSIDE", "127.0.0.1", 1, "SASL_SSL")))

@@ -25,7 +25,7 @@ LEADING = Status(
     since=1_700_000_000.0,
     reason="loaded in 0.42 s",
 )
-STANDING_BY = msgspec.structs.replace(
+STANDBY = msgspec.structs.replace(
     LEADING, phase="standby", controller=3, is_leader=False, reason="broker 3 holds /controller"
 )
 LOADING = msgspec.structs.replace(LEADING, phase="loading", is_leader=False, is_ready=False, reason="won the election")

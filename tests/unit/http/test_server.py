@@ -19,7 +19,7 @@ from controller.http.limits import AllowedHosts
 from controller.http.server import Exporter
 from metrics.measures import BY_NAME, MEASURES
 from metrics.recorder import Recorder
-from tests.unit.http.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
+from tests.unit.http.serving import LEADING, LOADING, STANDBY, Process, get, serving
 
 
 def test_prometheus_reads_what_was_recorded() -> None:
@@ -103,7 +103,7 @@ def test_threads_lose_nothing_of_each_other() -> None:
     ("status", "code", "text"),
     [
         (LEADING, 200, "active: loaded in 0.42 s\n"),
-        (STANDING_BY, 200, "standby: broker 3 holds /controller\n"),
+        (STANDBY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
         (
             msgspec.structs.replace(LEADING, set_aside=("/brokers/topics/a: no permission",)),
@@ -125,7 +125,7 @@ def test_who_leads_or_stands_by_is_ready_and_who_loads_is_not(status: object, co
 
 def test_everybody_knows_who_leads() -> None:
     async def scenario() -> None:
-        async with serving(STANDING_BY) as served:
+        async with serving(STANDBY) as served:
             answer = await asyncio.to_thread(get, f"{served.url}/leader")
 
         assert answer.content_type.startswith("application/json")
@@ -203,7 +203,7 @@ def test_moves_and_requests_are_shown_by_the_one_that_leads_and_asked_for_on_its
             known = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/42")
             unknown = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/43")
             nonsense = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/x")
-            served.process.now = STANDING_BY
+            served.process.now = STANDBY
             elsewhere = [await asyncio.to_thread(get, f"{served.url}/reassignments{p}") for p in ("", "/requests/42")]
 
         assert (moves.code, moves.text, moves.content_type) == (200, "[]", "application/json")

@@ -17,10 +17,10 @@ from controller.core.messages.requests import Request
 from controller.wire import replies, requests, rights_needed
 from controller.wire.apis import (
     ANSWERED,
+    BY_BROKERS_ON_STANDBY,
     COMMANDS,
     RELAYABLE,
     SERVED,
-    STANDING_BY,
     Answerer,
     ApiKey,
     Pool,
@@ -128,7 +128,9 @@ def test_the_core_demands_the_right_on_the_cluster_that_the_row_names(key: ApiKe
 
 
 def test_what_is_passed_on_has_rights_that_are_constant_or_are_read() -> None:
-    read = {key for key in RELAYABLE | STANDING_BY if (row := ApiKey(key).row).versions and row.on_cluster is None}
+    read = {
+        key for key in RELAYABLE | BY_BROKERS_ON_STANDBY if (row := ApiKey(key).row).versions and row.on_cluster is None
+    }
 
     assert rights_needed._READERS.keys() == read
 
