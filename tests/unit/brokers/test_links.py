@@ -107,7 +107,7 @@ def stops_of(peer: Peer) -> list[int]:
     return [s.partition for told in peer.told if isinstance(told.command, StopReplica) for s in told.command.stops]
 
 
-def test_commands_arrive_in_the_order_told_one_at_a_time() -> None:
+def test_commands_arrive_in_order_one_at_a_time() -> None:
     at_once: list[int] = []
 
     async def slowly(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
@@ -418,7 +418,7 @@ def test_stops_of_both_kinds_become_two_requests_and_one_acknowledgement_for_an_
     asyncio.run(story())
 
 
-def test_draining_waits_for_what_was_told_and_gives_up_in_time() -> None:
+def test_draining_waits_for_queued_commands_and_gives_up_in_time() -> None:
     async def slowly(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.1)
         await acknowledge(peer, told, writer)
@@ -539,7 +539,7 @@ def test_a_link_closed_at_any_moment_ends_at_once_and_breaks_nothing() -> None:
         asyncio.run(story(moment))
 
 
-def test_an_answer_that_nobody_waits_for_closes_its_connection_and_nothing_else() -> None:
+def test_an_answer_without_a_waiting_request_closes_its_connection_and_nothing_else() -> None:
     async def twice(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         await acknowledge(peer, told, writer)
         if len(peer.told) == 1:

@@ -94,7 +94,7 @@ def test_who_knows_the_password_is_let_in(protocol: str, mechanism: str, identit
     assert outcome(Us(protocol, mechanism, trusted=identity), protocol, identity) == ""
 
 
-def test_a_certificate_is_enough_where_nobody_logs_in(identity: Path) -> None:
+def test_a_certificate_is_enough_without_a_login(identity: Path) -> None:
     assert outcome(Us("SSL", trusted=identity), "SSL", identity) == ""
 
 

@@ -150,7 +150,7 @@ def test_a_configuration_file_that_does_not_exist_is_a_mistake_in_usage(tmp_path
     assert ask("run", f"--config={tmp_path / 'none'}").exit_code == MISUSED
 
 
-def test_keys_that_are_not_acted_on_are_told() -> None:
+def test_keys_without_effect_are_listed() -> None:
     answer = ask("run", *LEAST, "--set=log.dirs=a", "--check-config")
 
     assert "ignored, because a controller has no such settings: log.dirs" in answer.stdout

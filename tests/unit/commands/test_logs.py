@@ -174,7 +174,7 @@ print(longest, sum(logs.lost().values()), flush=True)
 """
 
 
-def test_a_log_that_nobody_reads_holds_nobody_up_not_even_the_end() -> None:
+def test_an_unread_log_delays_nothing_not_even_the_end() -> None:
     reading, writing = os.pipe()
     began = time.monotonic()
     script = UNREAD.format(afterwards="raise ValueError('at the end')")

@@ -49,7 +49,7 @@ def test_a_program_reads_json() -> None:
     assert json.loads(status_of(LEADING, "--output=json").stdout)["controller_epoch"] == 7
 
 
-def test_a_replica_that_does_not_answer_is_told_from_one_that_is_not_ready() -> None:
+def test_a_replica_that_does_not_answer_is_distinguished_from_one_that_is_not_ready() -> None:
     answer = CliRunner().invoke(main, ["status", "--url", f"http://127.0.0.1:{free_port()}"])
 
     assert answer.exit_code == UNREACHABLE

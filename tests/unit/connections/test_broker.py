@@ -70,7 +70,7 @@ def test_whatever_a_dialer_meets_the_broker_is_unreachable(error: Exception) -> 
     asyncio.run(story())
 
 
-def test_a_broker_that_cannot_be_reached_is_told_from_one_that_is_lost() -> None:
+def test_a_broker_that_cannot_be_reached_is_distinguished_from_one_that_is_lost() -> None:
     async def hang_up(frame: bytes, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
         raise ConnectionResetError

@@ -117,7 +117,7 @@ def test_who_does_not_shake_hands_is_an_error(identity: Path, greeting: bytes, e
     asyncio.run(story())
 
 
-def test_a_client_without_the_certificate_that_is_wanted_is_told_why(identity: Path) -> None:
+def test_a_client_without_the_required_certificate_learns_why(identity: Path) -> None:
     async def story() -> None:
         async with listening() as ends:
             client = asyncio.create_task(asyncio.open_connection(*ends.address, ssl=clients(identity)))

@@ -139,7 +139,7 @@ def test_each_change_counts(following: Following) -> None:
     assert following.told() == {ANN: None, QuotaEntity("bob", "tool"): 4.0}
 
 
-def test_what_was_written_and_not_told_counts_from_the_next_session_on(following: Following) -> None:
+def test_what_was_written_without_a_notification_applies_from_the_next_session_on(following: Following) -> None:
     following.ensemble.write(MakeNode(f"{USERS}/ann", limited(2)))
     following.begin()
     following.until(ANN, 2.0)
@@ -163,7 +163,7 @@ def test_what_was_written_and_not_told_counts_from_the_next_session_on(following
         (b"[]", "array"),
     ],
 )
-def test_what_is_no_quota_limits_nobody_and_is_named_once_without_secrets(
+def test_a_malformed_quota_limits_no_client_and_is_named_once_without_secrets(
     following: Following, data: bytes, reason: str
 ) -> None:
     following.begin()

@@ -64,7 +64,7 @@ def test_while_zookeeper_is_silent_they_are_those_of_before() -> None:
     assert ids_of(process, brokers) == [1]
 
 
-def test_while_zookeeper_is_silent_they_are_known_before_a_client_is_told_that_there_are_none() -> None:
+def test_while_zookeeper_is_silent_they_are_known_before_a_client_learns_that_there_are_none() -> None:
     async def asked() -> list[int]:
         async with asyncio.timeout(INTRODUCTION_S):
             return [live.broker for live in await brokers()]

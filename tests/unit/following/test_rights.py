@@ -100,7 +100,7 @@ def test_a_session_that_ends_opens_nothing_and_the_next_one_sees_what_has_gone(f
     assert not following.may_read(name="orders2")
 
 
-def test_a_znode_that_nobody_can_read_is_closed_named_once_and_tried_again(following: Following) -> None:
+def test_an_unreadable_znode_denies_is_named_once_and_tried_again(following: Following) -> None:
     following.ensemble.write(MakeNode(PATH, ALLOWING))
     following.ensemble.zookeeper.acls[PATH] = Permission.ALL & ~Permission.READ
     following.begin()
@@ -139,7 +139,7 @@ def test_a_folder_that_may_not_be_listed_closes_its_type(following: Following) -
     following.until(True)
 
 
-def test_an_error_that_nobody_expected_is_contained(following: Following) -> None:
+def test_an_unexpected_error_is_contained(following: Following) -> None:
     errors = iter([ZeroDivisionError("a bug")])
 
     def bridge() -> Bridge:

@@ -133,7 +133,7 @@ def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
     return asked(access, beside)
 
 
-def test_whoever_was_let_in_before_does_not_wait_for_those_who_try_passwords(tmp_path: Path) -> None:
+def test_a_client_admitted_before_does_not_wait_for_those_that_try_passwords(tmp_path: Path) -> None:
     path = write(tmp_path, users={"ann": PASSWORD}, cost=12)
     access = HttpAccess(path)
     assert access.lets_in("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
@@ -337,7 +337,7 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
     assert not found.lets_in("Basic !", None)
 
 
-def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_meant(tmp_path: Path) -> None:
+def test_the_port_is_local_without_tls_and_users_unless_it_is_opened_on_purpose(tmp_path: Path) -> None:
     with pytest.raises(UnusableSecurity, match=r"add TLS .* and users .*http.open=true"):
         http_access(settings({"http.host": "0.0.0.0"}).http)
     half = write(tmp_path, users={"ann": PASSWORD})

@@ -123,7 +123,7 @@ def test_who_leads_or_stands_by_is_ready_and_who_loads_is_not(status: object, co
     asyncio.run(scenario())
 
 
-def test_everybody_knows_who_leads() -> None:
+def test_every_replica_knows_who_leads() -> None:
     async def scenario() -> None:
         async with serving(STANDBY) as served:
             answer = await asyncio.to_thread(get, f"{served.url}/leader")
@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_one_clear_error() -> None:
     asyncio.run(scenario())
 
 
-def test_after_the_end_nobody_listens_and_the_port_is_free_again() -> None:
+def test_after_the_end_the_port_is_free_again() -> None:
     async def scenario() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
@@ -281,7 +281,7 @@ def test_names_are_added_by_the_operator() -> None:
     assert "anything.example.com" not in AllowedHosts([])
 
 
-def test_whoever_does_not_speak_http_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_speak_http_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])

@@ -48,7 +48,7 @@ def told(body: str, *, level: str = "info", own: str = "info", file: str = "") -
     return [json.loads(line) for line in (Path(file).read_text() if file else answer.stderr).splitlines()]
 
 
-def test_a_refusal_is_told_at_info_as_kafka_words_it_with_the_reason() -> None:
+def test_a_refusal_is_logged_at_info_as_kafka_words_it_with_the_reason() -> None:
     (line,) = told('log.tell(decided("User:bob", "orders"))')
 
     assert (line["component"], line["level"]) == (LOGGER, "info")
@@ -80,7 +80,7 @@ def test_a_refusal_is_told_at_info_as_kafka_words_it_with_the_reason() -> None:
         ("debug", "off", []),
     ],
 )
-def test_what_is_allowed_is_told_at_debug_by_a_level_of_its_own(level: str, own: str, levels: list[str]) -> None:
+def test_what_is_allowed_is_logged_at_debug_by_a_level_of_its_own(level: str, own: str, levels: list[str]) -> None:
     body = 'log.tell(decided("User:bob", "a")); log.tell(decided("User:bob", "b", is_allowed=True))'
 
     assert [line["level"] for line in told(body, level=level, own=own)] == levels

@@ -18,7 +18,7 @@ TWO_LISTENERS = (
 # racks
 
 
-def test_who_has_no_rack_where_all_brokers_have_one_is_told_which_to_set() -> None:
+def test_without_a_rack_where_all_brokers_have_one_the_hint_names_those_to_set() -> None:
     reason = World().runs(Broker(rack="a"), Broker(rack="b")).refusal()
 
     assert "brokers 1, 2 have a broker.rack, and this process has none" in reason
@@ -26,7 +26,7 @@ def test_who_has_no_rack_where_all_brokers_have_one_is_told_which_to_set() -> No
     assert "set broker.rack to one of a, b" in reason
 
 
-def test_who_has_a_rack_where_no_broker_has_one_is_told_to_leave_it_out() -> None:
+def test_with_a_rack_where_no_broker_has_one_the_hint_is_to_remove_it() -> None:
     reason = World("broker.rack=a").runs(Broker(), Broker()).refusal()
 
     assert "brokers 1, 2 have no broker.rack, and this process has a" in reason

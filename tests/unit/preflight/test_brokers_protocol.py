@@ -58,7 +58,7 @@ def test_a_broker_that_restarts_counts_as_it_was_for_a_while() -> None:
     assert spoken.value == NEW
 
 
-def test_what_was_told_last_counts_while_nobody_answers() -> None:
+def test_the_last_report_counts_while_no_broker_answers() -> None:
     spoken = SpokenProtocol()
     spoken.heard({ONE: NEW}, 0.0)
 
@@ -211,7 +211,7 @@ def test_a_warning_ends_with_its_cause() -> None:
     assert world.claimant.warnings == ()
 
 
-def test_nobody_is_asked_again_while_nothing_changes_but_now_and_then() -> None:
+def test_no_broker_is_asked_again_while_nothing_changes_but_now_and_then() -> None:
     broker = Broker()
     world = World(AUTO).runs(broker)
     world.passes()

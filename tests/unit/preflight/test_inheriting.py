@@ -132,7 +132,7 @@ def test_what_is_set_at_run_time_for_all_brokers_is_left_to_zookeeper_and_for_on
         assert (term.unclean_election, term.unclean_election_of_brokers) == (below, of_brokers)
 
 
-def test_until_a_broker_has_told_nothing_is_deleted_and_no_request_is_dropped() -> None:
+def test_until_a_broker_has_answered_nothing_is_deleted_and_no_request_is_dropped() -> None:
     world = World(is_new_cluster=True)
     world.passes()
     assert next_term(world).deletes_topics is None

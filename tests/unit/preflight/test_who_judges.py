@@ -19,7 +19,7 @@ def withheld(world: World) -> Withheld | None:
     return world.claimant.withheld
 
 
-def test_clients_are_served_once_brokers_have_told_that_nobody_judges() -> None:
+def test_clients_are_served_once_brokers_have_reported_that_they_have_no_authorizer() -> None:
     world = World().runs(Broker())
     assert withheld(world) == NOT_KNOWN_YET
     world.passes()
@@ -27,7 +27,7 @@ def test_clients_are_served_once_brokers_have_told_that_nobody_judges() -> None:
 
 
 @pytest.mark.parametrize("broker", [Broker(is_mute=True), Broker(newest={}), None])
-def test_clients_are_not_served_while_no_broker_tells(broker: Broker | None) -> None:
+def test_clients_are_not_served_while_no_broker_answers(broker: Broker | None) -> None:
     world = World(is_new_cluster=True)
     if broker is not None:
         world.runs(broker)
@@ -70,7 +70,7 @@ def test_what_needs_no_acl_here_or_there_alone_is_a_warning(grant: str) -> None:
     assert not World(OURS, grant).runs(has).passes().warnings
 
 
-def test_the_operator_may_open_the_door() -> None:
+def test_the_operator_may_serve_clients_all_the_same() -> None:
     world = World("controller.preflight.tolerate=authorizer").runs(Broker(authorizer=ACLS))
     assert world.passes().warnings
     assert withheld(world) is None
@@ -103,7 +103,7 @@ def test_who_leads_refuses_clients_from_the_first_broker_on_that_judges_and_must
     assert withheld(world) is None
 
 
-def test_what_brokers_have_told_counts_while_none_of_them_answers() -> None:
+def test_the_brokers_last_reports_count_while_none_of_them_answers() -> None:
     world = World().runs(Broker(), Broker(authorizer=ACLS))
     world.passes()
     for broker in world.brokers.values():

@@ -120,7 +120,7 @@ def test_no_trouble_with_looking_ends_a_reign_that_began_before_any_broker_ran()
     assert not [event for event in world.told if isinstance(event, Unsound)]
 
 
-def test_a_bug_in_looking_is_told_by_who_has_not_passed_yet() -> None:
+def test_a_bug_in_the_checks_is_reported_by_a_process_that_has_not_passed_yet() -> None:
     world = World().runs(Broker())
     world.bug = ZeroDivisionError("a bug")
     assert world.refusal() == "ZeroDivisionError: a bug"
@@ -186,7 +186,7 @@ def test_what_has_passed_once_is_claimed_however_many_brokers_die() -> None:
     assert [broker.asked for broker in world.brokers.values()] == asked
 
 
-def test_an_address_at_which_nobody_answers_is_named() -> None:
+def test_an_address_without_an_answer_is_named() -> None:
     world = World().runs(Broker())
     world.is_reached = False
 
@@ -269,7 +269,7 @@ def test_brokers_that_do_not_tell_are_a_warning() -> None:
 
 
 @pytest.mark.parametrize("broker", [Broker(authorizer=AUTHORIZERS[0]), Broker(protocol=None)])
-def test_brokers_that_judge_requests_are_not_led_by_who_lets_everybody_do_everything(broker: Broker) -> None:
+def test_brokers_with_an_authorizer_are_not_led_by_a_process_without_one(broker: Broker) -> None:
     reason = World().runs(broker).refusal()
 
     assert "broker 1 uses the authorizer " in reason
@@ -284,7 +284,7 @@ def test_an_authorizer_that_only_java_can_run_is_named() -> None:
     assert f"only {AUTHORIZERS[0]} is supported" in reason
 
 
-def test_brokers_that_judge_by_what_only_java_can_run_are_not_led_by_who_judges_by_acls() -> None:
+def test_brokers_with_a_java_authorizer_are_not_led_by_a_process_with_acls() -> None:
     reason = World(OURS).runs(Broker(authorizer="io.confluent.Authorizer")).refusal()
 
     assert f"broker 1 uses the authorizer io.confluent.Authorizer, and this process uses {AUTHORIZERS[0]}" in reason
@@ -412,7 +412,7 @@ def test_a_clock_that_is_behind_is_a_warning() -> None:
     assert world.claimant.warnings == (str(warning),)  # and not said anew
 
 
-def test_a_refusal_is_told_again_only_as_long_as_it_is_so() -> None:
+def test_a_refusal_is_reported_again_only_while_it_lasts() -> None:
     world = World().runs(Broker(listener="INSIDE"))
     world.refusal()
     world.goes_on(60.0)

@@ -93,7 +93,7 @@ async def reached(found: Settings, listener: str, *, by_ourselves: bool = False)
 
 
 @pytest.mark.parametrize("listener", ["INSIDE", "CERTAIN", "OPEN"])
-def test_whoever_has_the_same_settings_is_let_in(listener: str, store: Path) -> None:
+def test_a_client_with_the_same_settings_is_admitted(listener: str, store: Path) -> None:
     assert asyncio.run(reached(written(store), listener)) == ""
 
 
@@ -102,14 +102,14 @@ def test_our_own_doors_are_heard_at_without_a_login(listener: str, store: Path) 
     assert asyncio.run(reached(written(store, "guessed"), listener, by_ourselves=True)) == ""
 
 
-def test_who_does_not_know_the_password_is_told_so(store: Path) -> None:
+def test_a_client_with_a_wrong_password_is_refused(store: Path) -> None:
     why = asyncio.run(reached(written(store, "guessed"), "INSIDE"))
 
     assert "SCRAM-SHA-512: the broker refuses the login" in why
     assert "guessed" not in why
 
 
-def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
+def test_a_listener_without_credentials_is_not_connected_to(store: Path) -> None:
     dialer = listener_security.dialer_of(written(store).listening)
 
     assert isinstance(dialer, ListenerDialer)
@@ -143,7 +143,9 @@ def test_what_can_be_used_is_found_good_and_wants_users_of_zookeeper(store: Path
         ),
     ],
 )
-def test_all_that_cannot_be_used_is_told_at_once_without_a_secret(more: dict[str, str], why: str, store: Path) -> None:
+def test_every_unusable_setting_is_reported_at_once_without_a_secret(
+    more: dict[str, str], why: str, store: Path
+) -> None:
     with pytest.raises(BadSettings) as caught:
         listener_security.check(written(store, **more))
 
@@ -231,7 +233,7 @@ def until(is_so: object) -> None:
         time.sleep(0.005)
 
 
-def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
+def test_unsigned_tokens_are_warned_of(store: Path) -> None:
     found = written(
         store,
         listener__name__plain__sasl__enabled__mechanisms="OAUTHBEARER",

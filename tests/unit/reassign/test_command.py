@@ -62,7 +62,7 @@ def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...],
     assert result.exit_code == MISUSED
 
 
-def test_every_mistake_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_every_mistake_is_named_before_any_request(tmp_path: Path) -> None:
     topics, properties = tmp_path / "topics.json", tmp_path / "client.properties"
     topics.write_text('{"topics":[{"topic":1}]}')
     properties.write_text("request.timeout.ms=soon")
@@ -128,7 +128,7 @@ def test_a_file_that_is_not_there_is_a_mistake_among_others() -> None:
 
 
 @pytest.mark.parametrize("option", ["--bootstrap-server", "--zookeeper"])
-def test_that_nobody_answers_is_said_long_before_the_time_out(
+def test_a_silent_address_is_reported_long_before_the_timeout(
     option: str, plan: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.reassign.command.SILENT_S", 0.05)

@@ -44,7 +44,7 @@ def test_one_that_ends_by_itself_is_left_alone() -> None:
     assert ended(0.1, "last.cancel()", waits=0.5)[:2] == (0, "")
 
 
-def test_where_tasks_and_threads_are_can_be_told() -> None:
+def test_where_tasks_and_threads_are_can_be_seen() -> None:
     async def waits() -> None:
         await asyncio.Event().wait()
 

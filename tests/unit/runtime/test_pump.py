@@ -162,7 +162,7 @@ def test_after_stepping_down_no_further_effect_is_carried_out_and_no_alarm_rings
     asyncio.run(story())
 
 
-def test_an_effect_nobody_carries_out_is_found_before_anything_runs() -> None:
+def test_an_effect_without_a_performer_is_found_before_anything_runs() -> None:
     async def story() -> None:
         clock = Clock(asyncio.get_running_loop())
         with pytest.raises(ValueError, match=r"no performer for Commit, Read, .*give the pump"):

@@ -65,7 +65,7 @@ def test_the_watchdog_hears_of_a_loop_only_while_it_turns(manager: socket.socket
 @pytest.mark.parametrize(
     "asked", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "x"}, {"WATCHDOG_USEC": "9000", "WATCHDOG_PID": "1"}]
 )
-def test_without_a_watchdog_of_ours_only_the_start_is_told(manager: socket.socket, asked: dict[str, str]) -> None:
+def test_without_a_watchdog_of_ours_only_the_start_is_reported(manager: socket.socket, asked: dict[str, str]) -> None:
     async def story() -> None:
         service = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), **asked})
         service.ready(asyncio.get_running_loop())
@@ -87,13 +87,13 @@ def test_an_abstract_address_is_understood() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "/no/such/socket"])
-def test_nobody_who_listens_is_no_harm(address: str) -> None:
+def test_a_missing_listener_does_no_harm(address: str) -> None:
     service = ServiceManager({"NOTIFY_SOCKET": address} if address else {})
     service.status("standby")
     service.close()
 
 
-def test_one_that_does_not_read_holds_nobody_up(manager: socket.socket) -> None:
+def test_one_that_does_not_read_blocks_nothing(manager: socket.socket) -> None:
     service = ServiceManager({"NOTIFY_SOCKET": manager.getsockname()})
     began = time.monotonic()
     for _ in range(10_000):

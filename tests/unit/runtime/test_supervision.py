@@ -57,7 +57,7 @@ def test_a_part_is_well_again_once_a_life_has_gone_well() -> None:
     assert troubles.now() == ()
 
 
-def test_a_cause_that_comes_and_goes_is_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cause_that_comes_and_goes_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     troubles = Troubles()
     with capture_logs() as said:
         for _ in range(3):

@@ -90,7 +90,7 @@ def test_the_module_in_an_old_name_does_not_matter(module: str) -> None:
     assert from_plain({"is": f"{module}:Woke", "alarm": {"is": f"{module}:Again"}}) == Woke(Again())
 
 
-def test_two_alarms_of_one_name_are_still_told_apart() -> None:
+def test_two_alarms_of_one_name_are_still_distinguished() -> None:
     of_topic = {"is": "controller.core.steps.aside:LookAgain", "topic": "orders"}
 
     assert from_plain(of_topic) == TryTopicAgain(TopicName("orders"))

@@ -93,7 +93,7 @@ def test_the_holder_of_a_delegation_token_is_its_owner_until_it_expires(mechanis
         ("ann", PASSWORD, 'tokenauth="true"'),
     ],
 )
-def test_whoever_does_not_belong_is_told_the_same_in_the_same_round(
+def test_every_refused_user_gets_the_same_answer_in_the_same_round(
     mechanism: str, user: str, password: str, more: str
 ) -> None:
     server, ours = given.login(), client(mechanism, user, password, more)
@@ -287,7 +287,7 @@ def test_whatever_comes_nothing_but_the_one_failure_is_raised(mechanism: str, to
     assert not server.is_open
 
 
-def test_ten_thousand_spoilt_tokens_let_nobody_in() -> None:
+def test_ten_thousand_spoilt_tokens_are_refused() -> None:
     chance = random.Random(12)
     clock = Clock()
     offered = given.mechanisms(clock)
@@ -324,7 +324,7 @@ def test_a_mechanism_without_its_login_module_is_named() -> None:
         ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "require signed tokens"),
     ],
 )
-def test_nobody_is_judged_more_mildly_than_by_the_handler_that_is_set(handler: str, problem: str) -> None:
+def test_no_login_is_easier_than_with_the_handler_that_is_set(handler: str, problem: str) -> None:
     options = {"sasl.server.callback.handler.class": handler}
     settings = SaslSettings(enabled_mechanisms=("OAUTHBEARER",), jaas=given.JAAS, options=options)
     source = Sources(now_ms=Clock(), users=lambda *_: None, tokens=lambda _: None)

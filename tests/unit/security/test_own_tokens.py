@@ -265,7 +265,7 @@ def test_a_refusal_is_tried_again_after_ten_seconds(kept: tuple[Clock, Fetches, 
     assert tokens() == "token 2"
 
 
-def test_whatever_goes_wrong_nobody_waits_for_ever(kept: tuple[Clock, Fetches, BearerTokens, list[str]]) -> None:
+def test_whatever_goes_wrong_no_caller_waits_for_ever(kept: tuple[Clock, Fetches, BearerTokens, list[str]]) -> None:
     _, fetches, tokens, _ = kept
     fetches.failure = RuntimeError(SECRET)
 

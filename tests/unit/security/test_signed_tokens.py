@@ -155,7 +155,7 @@ def test_whatever_the_token_is_it_is_refused(token: str) -> None:
         judged(token)
 
 
-def test_a_token_for_somebody_is_refused_where_nobody_is_expected() -> None:
+def test_a_token_with_an_audience_is_refused_where_none_is_expected() -> None:
     with pytest.raises(TokenRefused, match="audience"):
         judged(signed(), **{"sasl.oauthbearer.expected.audience": ""})
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_used_at_the_start_is_an_error(around: Around) -> None:
         around.listener()
 
 
-def test_a_failed_handshake_is_told_in_words(around: Around) -> None:
+def test_a_failed_handshake_is_explained_in_words(around: Around) -> None:
     listener = around.listener(auth=ClientAuth.REQUIRED)
     error = ssl.SSLError(1, "[SSL: X] x")
     error.reason = "PEER_DID_NOT_RETURN_A_CERTIFICATE"

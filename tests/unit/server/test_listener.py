@@ -126,7 +126,7 @@ def test_the_end_of_a_term_refuses_what_waits_and_what_comes() -> None:
     asyncio.run(story())
 
 
-def test_answers_to_nobody_are_dropped() -> None:
+def test_answers_without_a_waiting_client_are_dropped() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server:
@@ -216,7 +216,7 @@ def test_a_huge_size_closes_the_connection_and_reserves_nothing() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", struct.pack(">i", 100) + b"half a req"])
-def test_a_client_that_hangs_is_closed_after_the_idle_time_and_disturbs_nobody(sent: bytes) -> None:
+def test_a_client_that_hangs_is_closed_after_the_idle_time_and_disturbs_no_other(sent: bytes) -> None:
     async def story() -> None:
         async with serving(Limits(idle_s=2.0)) as server, connected(server) as hanging:
             hanging.writer.write(sent)

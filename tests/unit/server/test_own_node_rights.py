@@ -143,7 +143,7 @@ def test_a_command_in_a_version_that_no_broker_knows_ends_the_connection(key: in
         (44, 1, CLEARED_NEW, True, [("IncrementalAlterConfigs", AclOperation.ALTER_CONFIGS, True)]),
     ],
 )
-def test_what_was_decided_is_told_where_it_counts(
+def test_decisions_are_reported_where_they_count(
     key: int, version: int, body: bytes, is_flexible: bool, told: list[object]
 ) -> None:
     heard: list[tuple[str, AclOperation, bool]] = []

@@ -404,7 +404,7 @@ def test_a_broker_that_cannot_be_reached_does_not_hide_what_the_others_answer() 
     asyncio.run(story())
 
 
-def test_metadata_that_waits_for_a_broker_keeps_nobody_waiting_who_is_answered_here() -> None:
+def test_metadata_that_waits_for_a_broker_delays_no_request_answered_here() -> None:
     async def story() -> None:
         limits = Limits(open_bytes=1)
         async with (

@@ -111,7 +111,7 @@ def test_clients_before_kip_152_send_bare_tokens() -> None:
     assert asked.caller.principal == "User:ann"
 
 
-def test_a_wrong_password_is_told_late_and_ends_the_connection() -> None:
+def test_a_wrong_password_is_answered_late_and_ends_the_connection() -> None:
     async def story(server: Any, _: Desk) -> None:
         async with connected(server) as client:
             await handshake(client)
@@ -241,7 +241,7 @@ def test_a_login_that_counts_no_more_must_be_repeated() -> None:
     assert [a.caller.principal for a in asked] == ["User:ann"] * 2
 
 
-def test_delegation_tokens_are_not_asked_for_on_behalf_of_somebody_else() -> None:
+def test_delegation_tokens_are_not_asked_for_on_behalf_of_another_user() -> None:
     """The broker would take this process for the asker, and the token would be its own."""
 
     async def story() -> None:
@@ -369,7 +369,7 @@ def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> Non
     asyncio.run(story())
 
 
-def test_strangers_on_the_listener_of_brokers_push_out_nobody_who_has_logged_in() -> None:
+def test_strangers_on_the_listener_of_brokers_displace_no_client_that_has_logged_in() -> None:
     listeners = [
         ListenerSettings(name, "127.0.0.1", 0, access=ListenerAccess(None, login)) for name in ("INSIDE", "OUTSIDE")
     ]

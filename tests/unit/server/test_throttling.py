@@ -87,7 +87,7 @@ def test_who_hangs_up_meanwhile_is_forgotten() -> None:
     asyncio.run(story())
 
 
-def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() -> None:
+def test_a_forwarded_client_waits_before_its_next_request_until_the_throttle_ends() -> None:
     async def story() -> None:
         leads, desk, loop = Leads(), Desk(), asyncio.get_running_loop()
         async with (
@@ -109,7 +109,7 @@ def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() 
     asyncio.run(story())
 
 
-def test_who_calls_itself_a_relay_waits_as_everybody_does() -> None:
+def test_a_client_that_claims_to_be_a_relay_waits_like_any_other() -> None:
     async def story() -> None:
         desk, loop = Desk(), asyncio.get_running_loop()
         async with serving() as leader, connected(leader) as client:
@@ -151,7 +151,7 @@ def test_who_has_logged_in_is_not_passed_on_where_users_have_quotas(limits_users
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_somebody_else_s_answer_says_how_long_to_wait_in_every_version(at: int) -> None:
+def test_another_nodes_answer_says_how_long_to_wait_in_every_version(at: int) -> None:
     key = api_key_of(REQUESTS[at])
     for version in range(SERVED[key].lowest, SERVED[key].highest + 1):
         header = RequestHeader(key, version, 2**31 - 1, "me")

@@ -199,7 +199,7 @@ def test_what_is_no_handshake_costs_only_its_own_connection(identity: Path) -> N
     assert not [line for line in logs if line["log_level"] == "error"]
 
 
-def test_nobody_shakes_hands_again_on_the_same_connection(identity: Path) -> None:
+def test_no_second_handshake_on_the_same_connection(identity: Path) -> None:
     """Up to TLS 1.2 a client could, over and over, at the server's expense."""
 
     async def story() -> None:

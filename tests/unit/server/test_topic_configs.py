@@ -110,7 +110,7 @@ def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_
     asyncio.run(story())
 
 
-def test_what_nobody_gave_a_topic_is_said_by_a_broker() -> None:
+def test_what_its_creator_did_not_set_is_reported_by_a_broker() -> None:
     async def story() -> None:
         broker = Broker(SAID)
         async with running(broker):
@@ -127,7 +127,7 @@ def test_what_nobody_gave_a_topic_is_said_by_a_broker() -> None:
     [(4, CREATED), (7, TopicsCreated((TopicCreated(TOPIC, ErrorCode.TOPIC_ALREADY_EXISTS),)))],
     ids=["not asked for", "nothing created"],
 )
-def test_nobody_is_asked_in_vain(version: int, reply: TopicsCreated) -> None:
+def test_no_broker_is_asked_in_vain(version: int, reply: TopicsCreated) -> None:
     async def story() -> None:
         broker = Broker(SAID)
         async with running(broker):

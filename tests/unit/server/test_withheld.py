@@ -139,7 +139,7 @@ def test_who_leads_does_nothing_for_clients_and_everything_for_brokers(withheld:
         (44, 1, CLEARED_NEW, "IncrementalAlterConfigs"),
     ],
 )
-def test_nobody_is_shown_or_may_change_anything_of_this_node(
+def test_no_client_is_shown_or_may_change_anything_of_this_node(
     withheld: Withheld, key: int, version: int, body: bytes, name: str
 ) -> None:
     folder = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
@@ -252,7 +252,7 @@ def test_a_broker_is_asked_once_on_a_connection_and_again_on_the_next() -> None:
 @pytest.mark.parametrize(
     ("judges", "expected"), [(False, ErrorCode.NONE), (True, ErrorCode.NOT_CONTROLLER)], ids=["open", "judging"]
 )
-def test_a_leader_of_ours_is_asked_with_rights_of_this_process_only_if_it_judges_nobody(
+def test_a_leader_of_ours_is_asked_with_rights_of_this_process_only_if_it_has_no_authorizer(
     judges: bool, expected: ErrorCode
 ) -> None:
     async def story() -> None:

@@ -145,7 +145,7 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
     assert found.values.by_key == settings().values.by_key
 
 
-def test_no_key_is_both_ours_and_somebody_else_s() -> None:
+def test_no_key_is_both_ours_and_foreign() -> None:
     ours = {setting.key for setting in SETTINGS}
 
     assert not ours & (IRRELEVANT | set(REFUSED))
@@ -163,7 +163,7 @@ def test_what_secures_listeners_is_not_ignored_and_may_come_from_the_environment
     assert problem({"ssl.keystore.locaton": "/k"}).endswith("did you mean ssl.keystore.location?")
 
 
-def test_a_value_can_be_judged_by_somebody_who_knows_more() -> None:
+def test_a_value_can_be_checked_by_a_stricter_parser() -> None:
     def read(text: str) -> None:
         raise ValueError(f"{text} is too new")
 

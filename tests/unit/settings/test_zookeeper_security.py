@@ -75,7 +75,7 @@ def test_one_password_opens_a_key_store_in_pem_and_the_key_in_it() -> None:
         ({"zookeeper.ssl.context.supplier.class": "a.B"}, "there is no such setting"),
     ],
 )
-def test_what_cannot_be_used_is_told(written: dict[str, str], said: str) -> None:
+def test_unusable_settings_are_reported(written: dict[str, str], said: str) -> None:
     assert said in problem({**TLS, **written})
 
 

@@ -81,7 +81,7 @@ def test_each_version_answers_the_same(key: ApiKey, reply: Reply, version: int) 
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_prefixed_patterns_are_told_from_literal_ones(version: int) -> None:
+def test_prefixed_patterns_are_distinguished_from_literal_ones(version: int) -> None:
     described = AclsDescribed((AclBinding(ResourcePattern(ResourceType.TOPIC, "o", PatternType.PREFIXED), ENTRY),))
     asked = header(ApiKey.DESCRIBE_ACLS, version)
 

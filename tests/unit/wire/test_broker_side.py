@@ -34,7 +34,7 @@ def test_a_broker_learns_who_commands_in_which_epochs() -> None:
     assert (told.header.correlation_id, told.header.client_id) == (7, "100")
 
 
-def test_the_same_metadata_told_to_many_brokers_is_read_once() -> None:
+def test_the_same_metadata_sent_to_many_brokers_is_read_once() -> None:
     first = decode_command(frame_of(COMMANDS["UpdateMetadata"]))
     second = decode_command(frame_of(COMMANDS["UpdateMetadata"]))
 

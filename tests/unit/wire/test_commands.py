@@ -199,7 +199,7 @@ def test_even_nothing_to_stop_is_one_request(protocol: str) -> None:
     assert len(encoder(protocol).encode(tell(StopReplica(())), 1)) == 1
 
 
-def test_an_answer_by_topic_id_is_told_by_name() -> None:
+def test_an_answer_by_topic_id_is_reported_by_name() -> None:
     told = tell(LeaderAndIsr((partition(0), partition(1)), (partition(0, "payments", PAYMENTS),), ()))
     answer = (
         bytes.fromhex("00000007 00 0000 03")
@@ -252,7 +252,7 @@ def test_a_command_refused_as_a_whole_keeps_its_error() -> None:
     assert not acknowledged.errors
 
 
-def test_an_error_nobody_knows_is_an_unknown_server_error() -> None:
+def test_an_unknown_error_is_an_unknown_server_error() -> None:
     told = tell(UpdateMetadata((), ()))
 
     acknowledged = encoder().decode_acknowledgement(told, bytes.fromhex("00000007 00 270f 00"))

@@ -109,7 +109,7 @@ def test_a_claim_whose_answer_is_lost_is_ours_only_where_it_raised_the_epoch_its
     assert outcome == Lost("another process raised the controller epoch to 3 first")
 
 
-def test_a_claim_that_is_given_up_takes_nobody_elses_with_it() -> None:
+def test_a_claim_that_is_given_up_takes_no_other_with_it() -> None:
     ensemble = Ensemble()
     process = Process(ensemble)
     session = Session(process.bridge, lambda _: None, OWN_ID)

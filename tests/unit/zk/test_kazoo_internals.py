@@ -83,7 +83,7 @@ def read_from_server(client: KazooClient, xid: int, zxid: int, error: int, body:
     connection._read_socket(0)
 
 
-def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: KazooClient) -> None:
+def test_watch_events_are_given_where_they_are_read_and_nowhere_else(client: KazooClient) -> None:
     seen: list[tuple[int, str]] = []
     kazoo_internals.take_watch_events(client, lambda kind, path: seen.append((kind, path)))
 
@@ -102,7 +102,7 @@ def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: K
         (GetData("/a"), NoNodeError.code, b"", NoNodeError),
     ],
 )
-def test_a_request_of_ours_is_sent_and_its_answer_told_while_the_client_holds_that_answers_zxid(
+def test_a_request_of_ours_is_sent_and_its_answer_given_while_the_client_holds_that_answers_zxid(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, request_: Request, error: int, body: bytes, heard: object
 ) -> None:
     told, sent = Completion(client), bytearray()
@@ -171,7 +171,7 @@ class Server:
         self.client._connection._connect("zk1", "127.0.0.1", 1)
 
 
-def test_nobody_hears_of_a_connection_before_it_has_logged_in(
+def test_no_listener_hears_of_a_connection_before_it_has_logged_in(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(client, monkeypatch)
@@ -201,7 +201,7 @@ def test_a_refused_login_drops_the_connection_and_is_tried_again(
     assert KazooState.CONNECTED in server.done
 
 
-def test_a_session_that_nobody_lets_in_is_given_up_when_it_would_have_expired(
+def test_a_session_that_no_server_accepts_is_given_up_when_it_would_have_expired(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each try renews it, and with it a claim that nobody uses."""
@@ -324,7 +324,7 @@ def test_a_session_is_given_up_that_is_over_where_only_strangers_are_let_in(
 
 
 @pytest.mark.parametrize(("is_over", "serves"), [(False, True), (True, False)])
-def test_a_session_that_may_live_is_kept_and_so_is_one_whose_server_lets_nobody_in(
+def test_a_session_that_may_live_is_kept_and_so_is_one_whose_server_accepts_no_client(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, is_over: bool, serves: bool
 ) -> None:
     server = Restored(client, monkeypatch)

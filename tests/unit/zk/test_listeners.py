@@ -12,7 +12,7 @@ def fail(_: object) -> None:
     raise ZeroDivisionError
 
 
-def test_an_error_of_one_listener_keeps_nobody_from_hearing_of_what_follows() -> None:
+def test_an_error_of_one_listener_keeps_no_other_from_hearing_what_follows() -> None:
     ensemble = Ensemble()
     process = Process(ensemble)
     heard: list[object] = []

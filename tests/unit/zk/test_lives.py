@@ -141,7 +141,7 @@ def test_what_we_create_ourselves_stands_in_the_way_of_nothing(working: Working)
     assert working.ensemble.zookeeper.nodes[ROOT].children == {}
 
 
-def test_what_somebody_else_creates_costs_one_more_attempt(working: Working) -> None:
+def test_what_another_client_creates_costs_one_more_attempt(working: Working) -> None:
     life = working.asked()
     working.ensemble.write(MakeNode(OTHER.path, ONE))
 
@@ -152,7 +152,7 @@ def test_what_somebody_else_creates_costs_one_more_attempt(working: Working) -> 
 
 
 @pytest.mark.parametrize("created", [OTHER.path, "/admin/anything"], ids=["watched", "watched by nobody"])
-def test_who_tries_again_at_once_finds_counted_what_somebody_else_created(working: Working, created: str) -> None:
+def test_an_immediate_retry_finds_counted_what_another_client_created(working: Working, created: str) -> None:
     address = ASKED if created == OTHER.path else LEGACY
     working.ensemble.write(MakeNode(address.path, b"1"))
     life = working.seen(address.path, b"1")

@@ -92,7 +92,7 @@ def test_nothing_else_is_read(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("path", [FOLDER, PATH])
-def test_what_may_not_be_read_is_told_and_once_it_may_its_facts_come_first(reading: Reading, path: str) -> None:
+def test_what_may_not_be_read_is_reported_and_once_it_may_its_facts_come_first(reading: Reading, path: str) -> None:
     reading.ensemble.zookeeper.make_path(FOLDER)
     reading.ensemble.write(MakeNode(PATH, ENTRIES))
     reading.permit(path, Permission.ALL & ~Permission.READ)

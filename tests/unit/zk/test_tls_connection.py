@@ -109,7 +109,7 @@ def test_an_end_before_the_first_word_is_a_failure_and_a_later_one_is_not(pair: 
     assert len(pair.failures) == 1
 
 
-def test_an_end_after_some_words_is_told_to_who_reads_only(pair: Pair) -> None:
+def test_an_end_after_some_data_is_reported_only_to_the_reader(pair: Pair) -> None:
     pair.say(b"one")
     assert pair.readable()
     pair.close()

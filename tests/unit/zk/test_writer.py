@@ -43,7 +43,7 @@ def commit(*writes: Write) -> Commit:
     return Commit(CommitId(1), tuple(map(operation, writes)), ("a decision",))
 
 
-def test_what_is_accepted_is_there_at_the_zxid_that_is_told(ensemble: Ensemble, process: Process) -> None:
+def test_what_is_accepted_is_there_at_the_zxid_reported(ensemble: Ensemble, process: Process) -> None:
     outcomes: list[Event] = []
 
     Writer(process.bridge, outcomes.append, fence_version=FENCE).submit(commit(NEW_TOPIC))
