@@ -14,15 +14,14 @@ Script = Callable[["Peer", ReceivedCommand, asyncio.StreamWriter], Awaitable[Non
 
 
 async def acknowledge(_peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
-    """As every healthy broker does."""
+    """Acknowledge, as every healthy broker does."""
     writer.write(encode_acknowledgement(told))
 
 
 class Peer:
-    """Listens, keeps every command that arrives, and does with each what the script says."""
+    """Listens, keeps every command that arrives, and treats each as the script says."""
 
     def __init__(self, script: Script = acknowledge) -> None:
-        """Nothing listens yet."""
         self.script = script
         self.told: list[ReceivedCommand] = []
         self._server = MessageServer(self._serve)
@@ -31,7 +30,7 @@ class Peer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens."""
+        """The address it listens on."""
         return Endpoint("INSIDE", "127.0.0.1", self.port)
 
     @property
@@ -41,7 +40,7 @@ class Peer:
 
     @property
     def connections(self) -> int:
-        """How many there have been."""
+        """The number of connections so far."""
         return self._server.connections
 
     async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:

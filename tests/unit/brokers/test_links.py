@@ -1,4 +1,4 @@
-"""Commands reach a broker in order, whatever its connection goes through."""
+"""Commands reach a broker in order, whatever happens to its connection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKER = BrokerId(1)
 
 
 class Heard:
-    """Collects acknowledgements and waits for so many of them."""
+    """Collects acknowledgements and waits for a number of them."""
 
     def __init__(self) -> None:
         self.all: list[Acknowledged] = []
@@ -234,7 +234,7 @@ def test_an_answer_that_cannot_be_right_breaks_the_connection_and_is_asked_for_a
     async def garble(peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         if len(peer.told) <= len(garbled):
             writer.write(garbled[len(peer.told) - 1])
-        elif len(peer.told) == len(garbled) + 1:  # right so far, but then it breaks off
+        elif len(peer.told) == len(garbled) + 1:  # correct up to here, then cut off
             writer.write(struct.pack(">ii", 4, told.header.correlation_id))
         else:
             await acknowledge(peer, told, writer)
@@ -397,7 +397,7 @@ def test_a_secured_listener_is_refused_with_a_reason_instead_of_being_sent_plain
 
             await failures.until(1)
 
-            assert "speaks SSL" in failures.reasons[0]
+            assert "uses SSL" in failures.reasons[0]
             assert peer.connections == 0
 
     asyncio.run(story())
@@ -480,7 +480,7 @@ def test_the_waits_between_attempts_grow() -> None:
     asyncio.run(story())
 
 
-class Deaf(PlaintextDialer):
+class SwallowingDialer(PlaintextDialer):
     """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
 
     def __init__(self) -> None:
@@ -502,7 +502,11 @@ def test_a_closed_link_ends_although_its_dialer_loses_the_cancellation() -> None
     async def story() -> None:
         broken: list[BaseException] = []
         async with listening() as peer:
-            encoder, dialer, heard = CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"), Deaf(), Heard()
+            encoder, dialer, heard = (
+                CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"),
+                SwallowingDialer(),
+                Heard(),
+            )
             links = Links(encoder, "INSIDE", heard, dialer=dialer, on_broken=broken.append)
             links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
             links.tell(tell(StopReplica((stop(0),))))

@@ -1,4 +1,4 @@
-"""Brokers are asked for the sizes of replicas over sockets, and every question has an outcome."""
+"""Brokers are asked for the sizes of replicas over sockets, and every query has an outcome."""
 
 from __future__ import annotations
 

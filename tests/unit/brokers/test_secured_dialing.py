@@ -42,7 +42,7 @@ class Counting(SecuredDialer):
 
 
 class Us:
-    """Who we are at a broker."""
+    """Our identity at a broker."""
 
     def __init__(
         self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD, trusted: Path | None = None
@@ -108,7 +108,7 @@ def test_a_certificate_is_enough_without_a_login(identity: Path) -> None:
         (partial(Us, "SASL_PLAINTEXT", "SCRAM-SHA-256", "guessed"), "SCRAM-SHA-256: the broker refuses the login"),
         (partial(Us, "SASL_SSL"), "certificate verify failed"),
         (partial(Us, "SSL"), "certificate verify failed"),
-        (partial(Us, "PLAINTEXT"), "speaks SASL_PLAINTEXT but this controller is configured for PLAINTEXT"),
+        (partial(Us, "PLAINTEXT"), "uses SASL_PLAINTEXT but this controller is configured for PLAINTEXT"),
     ],
 )
 def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str, identity: Path) -> None:

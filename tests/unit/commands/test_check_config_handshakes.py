@@ -15,7 +15,7 @@ PASSWORD = "store-password"
 
 
 def told(own: Authority, trusted: Authority, host: str = "127.0.0.1", client_auth: str = "required") -> dict[str, str]:
-    """By listener, what comes of the handshakes of a replica with such a certificate."""
+    """By listener, the outcome of the handshakes of a replica with such a certificate."""
     settings = {
         "zookeeper.connect": "zk:2181",
         "broker.id": "901",

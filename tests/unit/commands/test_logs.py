@@ -22,7 +22,7 @@ logs.configure({level!r}, {style!r})
 
 
 def logged(body: str, *, level: str = "info", style: str = "json") -> str:
-    """What a process writes to standard error."""
+    """A process's output on standard error."""
     script = SCRIPT.format(level=level, style=style, body=body)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == ""

@@ -23,7 +23,7 @@ from zk_layout.znodes.replicas import Replica
 
 
 def status_of(now: Status, *arguments: str) -> Result:
-    """What is answered about a process that stands like this."""
+    """The answer about a process in this state."""
 
     async def ask() -> Result:
         async with serving(now) as served:

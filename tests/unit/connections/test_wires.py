@@ -1,4 +1,4 @@
-"""Messages over TLS arrive as they were sent, and whoever does not speak it is told so and costs nothing."""
+"""Messages over TLS arrive as they were sent; a client that does not speak TLS learns so and costs nothing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Ends:
-    """A server's socket, and the sockets of who connects to it."""
+    """A server's socket, and the sockets of its clients."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.address = listening.getsockname()
         self._listening = listening
 
     async def accepted(self, context: ssl.SSLContext) -> tuple[FrameSocket, TlsWire]:
-        """The server's end of the next connection; not yet open."""
+        """The server's end of the next connection, not yet open."""
         connection, _ = await asyncio.get_running_loop().sock_accept(self._listening)
         frames = FrameSocket(connection, partial(TlsWire, context=context))
         assert isinstance(frames.wire, TlsWire)

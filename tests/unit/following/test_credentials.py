@@ -1,4 +1,4 @@
-"""Who is added may log in at once, and who is removed no more, through lost sessions and whatever cannot be read."""
+"""An added user may log in at once, and a removed one no longer, through lost sessions and unreadable znodes."""
 
 from __future__ import annotations
 

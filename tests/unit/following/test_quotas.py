@@ -1,4 +1,4 @@
-"""Terms hear what limits changes of topics, as it is set, through lost sessions and whatever cannot be read."""
+"""Terms hear the quotas on topic changes as they are set, through lost sessions and unreadable znodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def limited(rate: object) -> bytes:
 
 
 class Following:
-    """A process that follows quotas for a term that writes down what it hears."""
+    """A process that follows quotas for a term that records what it hears."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -44,7 +44,7 @@ class Following:
         self.process._loop.start(self.follower.follow())
 
     def change(self, entity_path: str, *operations: Operation) -> None:
-        """As Kafka's tools and brokers do it: the settings, then the notification of their change."""
+        """Change settings as Kafka's tools and brokers do: the settings, then the notification."""
         self.changes += 1
         notification = {"version": 2, "entity_path": entity_path}
         path = f"{CONFIG_CHANGES}/config_change_{self.changes:010}"
@@ -62,7 +62,7 @@ class Following:
         return self.follower.limits_users
 
     def told(self) -> dict[QuotaEntity, float | None]:
-        """What the term knows by now."""
+        """What the term knows now."""
         return {e: rate for event in self.heard if isinstance(event, QuotasRead) for e, rate in event.rates}
 
 

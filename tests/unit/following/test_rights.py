@@ -1,4 +1,4 @@
-"""Do rights stay known for as long as the process lives, through lost sessions and whatever cannot be read?"""
+"""Do ACLs stay known for as long as the process lives, through lost sessions and unreadable znodes?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALLOWING = DENYING.replace(b"Deny", b"Allow")
 
 
 class Following:
-    """A process that follows rights; everyone may do what nobody has rights for."""
+    """A process that follows ACLs and allows everything that no ACL covers."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -42,7 +42,7 @@ class Following:
         self.ensemble.until(lambda: self.may_read(name=name) is is_allowed)
 
     def expire(self) -> None:
-        """The session ends; another one is opened."""
+        """The session ends, and another one is opened."""
         self.ensemble.zookeeper.close_session(self.process.bridge.session)
 
     def wait(self, seconds: float) -> None:

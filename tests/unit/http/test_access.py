@@ -45,7 +45,7 @@ def hashed(password: str, cost: int = 4) -> str:
 def write(
     folder: Path, *, users: dict[str, str] | None = None, tls: Mapping[str, object] | None = None, cost: int = 4
 ) -> Path:
-    """A file of these users, by password, and with TLS unless it is None."""
+    """A file with these users, by password, and with TLS unless it is None."""
     content: dict[str, object] = {}
     if users is not None:
         content["basic_auth_users"] = {user: hashed(password, cost) for user, password in users.items()}
@@ -62,7 +62,7 @@ def write(
 def status(
     url: str, context: ssl.SSLContext | None = None, user: str = "", password: str = PASSWORD
 ) -> tuple[int, str]:
-    """Status and text; 0 where the connection fails."""
+    """Status and text; 0 if the connection fails."""
     request = urllib.request.Request(url)
     if user:
         request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
@@ -78,7 +78,7 @@ def status(
 
 
 def asked(access: HttpAccess, ask: Callable[[str], object]) -> object:
-    """What comes of asking a process whose readers these are; `ask` gets the address without a scheme."""
+    """The outcome of asking a process with these readers; `ask` gets the address without a scheme."""
 
     async def story() -> object:
         async with serving(LOADING, access=access) as served:
@@ -98,7 +98,7 @@ def test_only_a_user_with_the_right_password_may_read(tmp_path: Path) -> None:
 
 
 def asking_from(source: str, at: str, user: str, password: str) -> int:
-    """The status that somebody at this address of ours gets."""
+    """The status that a client with this local address gets."""
     host, _, port = at.rpartition(":")
     credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
     try:
@@ -112,7 +112,7 @@ def asking_from(source: str, at: str, user: str, password: str) -> int:
 
 
 def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
-    """What comes of asking while 24 threads at 127.0.0.1 try passwords."""
+    """The outcome of asking while 24 threads at 127.0.0.1 try passwords."""
 
     def beside(at: str) -> object:
         is_over = threading.Event()
@@ -139,7 +139,7 @@ def test_a_client_admitted_before_does_not_wait_for_those_that_try_passwords(tmp
     assert access.lets_in("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
 
     def ask(at: str) -> object:
-        """At the address of those who try, its connection may have to make room for theirs, and it asks again."""
+        """At the attackers' address, its connection may be closed to make room for theirs, and it asks again."""
         began = time.monotonic()
         while (found := asking_from("127.0.0.1", at, "ann", PASSWORD)) == 0:
             assert time.monotonic() - began < 5.0

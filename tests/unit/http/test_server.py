@@ -1,4 +1,4 @@
-"""What one sees of a process over HTTP."""
+"""What a client sees of a process over HTTP."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_process_whose_event_loop_is_stuck_says_so_and_where() -> None:
     async def scenario() -> None:
         async with serving(stuck_after_s=0.1) as served:
             threading.Event().wait(0.2)
-            stuck = get(f"{served.url}/livez")  # holds the event loop up: nothing else runs meanwhile
+            stuck = get(f"{served.url}/livez")  # blocks the event loop: nothing else runs meanwhile
             beating = asyncio.create_task(beat_for_ever(served.exporter))
             async with asyncio.timeout(10):
                 while (well := await asyncio.to_thread(get, f"{served.url}/livez")).code != 200:
@@ -356,7 +356,7 @@ def test_connections_that_ask_nothing_end_soon_and_those_that_do_not_take_an_ans
 
 
 class Long(Collector):
-    """So many figures that no socket buffer takes them all."""
+    """So many figures that no socket buffer holds them all."""
 
     def collect(self) -> list[Metric]:
         return [GaugeMetricFamily("long", "x" * 20_000_000)]

@@ -1,4 +1,4 @@
-"""What does the log tell of requests and of what has come about, and how much of it?"""
+"""What does the log say of requests and their outcomes, and how much of it?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Timer:
 
 
 class Bell:
-    """Rings when it is told to."""
+    """Rings on request."""
 
     def __init__(self) -> None:
         self.rings: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""What does the log of decisions tell, at which level, and how much of it?"""
+"""What does the log of decisions say, at which level, and how much of it?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = authorizer_log.AccessLog(ring, authorizer_log.no_reason)
 
 
 def told(body: str, *, level: str = "info", own: str = "info", file: str = "") -> list[dict[str, Any]]:
-    """What a process writes."""
+    """A process's output."""
     script = SCRIPT.format(level=level, own=own, file=file, body=body)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == ""
@@ -93,7 +93,7 @@ def test_its_lines_may_have_a_file_of_their_own(tmp_path: Path) -> None:
     lines = told('log.tell(decided("User:bob", "a"))', file=str(file))
 
     assert [line["event"][:20] for line in lines] == ["earlier", "Principal = User:bob"]
-    assert told('logs._log.info("b")', file=str(file)) == lines  # what others say is not in it
+    assert told('logs._log.info("b")', file=str(file)) == lines  # lines of other loggers are not in it
 
 
 def test_so_many_a_second_and_then_how_many_of_whom() -> None:

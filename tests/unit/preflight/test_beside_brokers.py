@@ -1,4 +1,4 @@
-"""A process whose registration does not fit beside the brokers' takes something from them: it claims nothing."""
+"""A process whose registration would harm the brokers claims nothing."""
 
 from __future__ import annotations
 

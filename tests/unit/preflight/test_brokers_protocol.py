@@ -1,4 +1,4 @@
-"""The brokers' own protocol is found out, and followed through a rolling upgrade by a new term."""
+"""The brokers' own protocol is determined, and followed through a rolling upgrade by a new term."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 
 
 def changes(world: World) -> list[Event]:
-    """What it has told of protocols."""
+    """Its reports about protocols."""
     return [event for event in world.told if isinstance(event, ProtocolChanged)]
 
 
 def protocol(world: World) -> str:
-    """The one of the next term."""
+    """The next term's protocol."""
     return str(world.claimant.protocol)
 
 
-# what brokers tell
+# what brokers report
 
 
 def test_until_a_broker_tells_it_is_what_all_understand() -> None:

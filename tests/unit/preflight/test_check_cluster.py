@@ -1,4 +1,4 @@
-"""`run --check-cluster` comes to an end, whatever ZooKeeper does meanwhile."""
+"""`run --check-cluster` ends, whatever ZooKeeper does meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.settings import load
 
 
 class SilentBridge:
-    """A session that has begun, and gets no answer any more."""
+    """A session that was opened and gets no more answers."""
 
     def __init__(self, *_: Any) -> None:
         self.state = None

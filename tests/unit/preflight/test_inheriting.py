@@ -1,4 +1,5 @@
-"""What all brokers have is in force where the operator has not said otherwise; where they differ, what protects."""
+"""The brokers' common settings apply where the operator has set none; where brokers differ, the most protective one
+does."""
 
 from __future__ import annotations
 
@@ -45,12 +46,12 @@ STRICT = {
 
 
 def told(text: str) -> Broker:
-    """A broker that has this for delete.topic.enable."""
+    """A broker with this value of delete.topic.enable."""
     return Broker(settings={"delete.topic.enable": text})
 
 
 def next_term(world: World) -> MachineSettings:
-    """By what the next term would decide."""
+    """The settings of the next term."""
 
     async def built() -> MachineSettings:
         claimant = world.claimant
@@ -59,7 +60,7 @@ def next_term(world: World) -> MachineSettings:
     return asyncio.run(built())
 
 
-# what follows from what brokers tell
+# what follows from the brokers' reports
 
 
 def test_everything_that_a_controller_decides_by_is_asked_for() -> None:

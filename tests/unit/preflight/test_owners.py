@@ -19,7 +19,7 @@ MAYBE_OURS = Granted(Right.READ, EVERYTHING, ("x509:CN=b",), Right.READ)
 
 
 def found(sets_acl: bool, *registrations: Granted) -> list[tuple[Gravity, str]]:
-    """What is said of rights, but for what is there to read and write."""
+    """The findings about rights, without those about reading and writing what exists."""
     wanted = Wanted(BrokerId(901), "zk:2181", "PLAINTEXT", None, sets_acl=sets_acl)
     seen = Seen(
         Place((), True, "abc", ()), {}, registrations={BrokerId(n): one for n, one in enumerate(registrations, 1)}

@@ -1,4 +1,4 @@
-"""What brokers tell of who judges requests decides whether clients are served, before a claim and in a term."""
+"""The authorizers that brokers report decide whether clients are served, before a claim and in a term."""
 
 from __future__ import annotations
 

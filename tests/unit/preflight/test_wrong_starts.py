@@ -1,4 +1,4 @@
-"""What would make a claim harmful is found before it, and said; what one broker lacks keeps no controller away."""
+"""Whatever would make a claim harmful is found and reported before it; what one broker lacks prevents no claim."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_brokers_that_do_not_tell_are_a_warning() -> None:
     )
 
 
-# who judges requests
+# authorizers
 
 
 @pytest.mark.parametrize("broker", [Broker(authorizer=AUTHORIZERS[0]), Broker(protocol=None)])
@@ -409,7 +409,7 @@ def test_a_clock_that_is_behind_is_a_warning() -> None:
     assert warning.text == "a znode was written more than 30 s from now, by the clock of this host"
     world.now_ms -= 10_000
     world.goes_on(120.0)
-    assert world.claimant.warnings == (str(warning),)  # and not said anew
+    assert world.claimant.warnings == (str(warning),)  # and not reported again
 
 
 def test_a_refusal_is_reported_again_only_while_it_lasts() -> None:

@@ -1,4 +1,4 @@
-"""What does an operator hear while ZooKeeper cannot be reached, and what is looked at again before a claim?"""
+"""What does an operator see while ZooKeeper cannot be reached, and what is checked again before a claim?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings of a secured listener come to, and what of them cannot be used."""
+"""How is a secured listener built from its settings, and which of them are refused?"""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def reached(found: Settings, listener: str, *, by_ourselves: bool = False) -> str:
-    """Why a connection to a server of these settings fails; empty if its server is heard."""
+    """Why a connection to a server with these settings fails; empty if its server answers."""
     ways = listener_security.listener_access(found.listening, Users())
     listening = [ListenerSettings(at.listener, at.host, 0, access=ways[at.listener]) for at in found.listening.bound]
     server = Server(BrokerId(901), listening)

@@ -1,4 +1,4 @@
-"""What each action asks of a cluster, and what it says."""
+"""What each action asks of a cluster, and what it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Java client's properties: what they say about security is done or refused, and secrets are never said."""
+"""A Java client's properties: security is either applied or refused, and secrets are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which options go together; what is said when they do not, before anything is reached."""
+"""Which options go together, and what is printed when they do not, before any connection."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_why_brokers_hang_up_is_said_also_where_the_last_attempt_ran_out_of_time
         address = f"{host}:{port}"
 
         def hang_up_once() -> None:
-            server.accept()[0].close()  # from then on nobody answers
+            server.accept()[0].close()  # from then on no answer comes
 
         hanging_up = threading.Thread(target=hang_up_once)
         hanging_up.start()

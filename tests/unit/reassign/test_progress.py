@@ -1,4 +1,4 @@
-"""What the tool says of moves follows from what it has been as_lines, and never says more than everything."""
+"""What the tool says of moves follows from what it was sent, and never says more than everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal keeps can be read back and be lived through again."""
+"""What the journal records can be read back and replayed."""
 
 from __future__ import annotations
 

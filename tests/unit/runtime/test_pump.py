@@ -21,7 +21,7 @@ class Named(Alarm, frozen=True):
 
 
 class Scripted:
-    """A machine that keeps its batches and gives what the script says."""
+    """A machine that records its batches and returns what the script says."""
 
     def __init__(self, script: Callable[[Sequence[Event], float], list[Effect]]) -> None:
         self.script = script

@@ -1,4 +1,4 @@
-"""Does systemd hear what it should, and from a loop that turns only?"""
+"""Does systemd get its notifications, and only from a loop that turns?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controller.runtime.service_manager import ServiceManager
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
-    """What systemd listens on."""
+    """The socket systemd listens on."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.setblocking(False)

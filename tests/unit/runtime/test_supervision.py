@@ -1,4 +1,4 @@
-"""A part that never ends goes on whatever goes wrong in it, and everybody can see that it does."""
+"""A permanent part continues whatever goes wrong in it, and an operator can see that it does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.http.serving import LEADING, Process
 
 
 def lives(*ends: Exception | None) -> tuple[Callable[[], Awaitable[None]], asyncio.Event]:
-    """A life for each of these ends, and one that lasts."""
+    """A run for each of these ends, and one that lasts."""
     left, lasts = list(ends), asyncio.Event()
 
     async def live() -> None:

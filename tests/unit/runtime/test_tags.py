@@ -1,8 +1,8 @@
-"""A tag stands for the same class for ever, and what was written before there were tags is still read.
+"""A tag stands for the same class for ever, and journals from before tags can still be read.
 
-`tests/fixtures/journal/before-tags` was written by the last version that named modules: `every-class` has one value of
-each class, with all its fields; `term` is the life of a machine. `tags.txt` has every tag ever given, with the fields
-that its class ever had: tags and fields are added, none is removed.
+`tests/fixtures/journal/before-tags` was written by the last release that named modules: `every-class` has one value of
+each class, with all its fields; `term` is the life of a machine. `tags.txt` has every tag ever given, with all fields
+its class ever had: tags and fields are added, none is removed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def old_lines() -> list[dict[str, Any]]:
 
 
 def tags_for_modules(plain: Any) -> Any:
-    """What is written today for what was written then."""
+    """Today's form of what was written then."""
     if isinstance(plain, list):
         return [tags_for_modules(item) for item in plain]
     if not isinstance(plain, dict):
@@ -107,7 +107,7 @@ def test_every_class_of_the_journals_before_tags_is_read_with_all_its_fields() -
 
 
 def test_a_term_from_before_tags_is_replayed_without_a_difference() -> None:
-    """Where a decision changes on purpose, the differences it makes here are listed instead of none."""
+    """Where a decision changes on purpose, the differences it causes here are listed instead of none."""
     entries = list(read(files(BEFORE_TAGS / "term")))
 
     assert len(entries) == 9

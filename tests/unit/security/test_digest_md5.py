@@ -1,4 +1,4 @@
-"""Is it known that somebody knows a password, by RFC 2831 and by Java?"""
+"""Is a password proved and verified as RFC 2831 and Java do it?"""
 
 from __future__ import annotations
 

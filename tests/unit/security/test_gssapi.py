@@ -1,4 +1,4 @@
-"""What is said around the tokens of Kerberos? A context that is only played: no Kerberos is needed."""
+"""What is exchanged around the tokens of Kerberos? With a fake context: no Kerberos is needed."""
 
 from __future__ import annotations
 

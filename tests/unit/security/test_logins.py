@@ -1,4 +1,4 @@
-"""Who is let in, by each mechanism, and what do others get to know?"""
+"""Who may log in, with each mechanism, and what do others learn?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With which token do we log in at brokers, when is the next one fetched, and what is said when there is none?"""
+"""Which token do we send to brokers, when is the next one fetched, and what is reported when there is none?"""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def test_the_wait_doubles_until_there_is_no_patience_left() -> None:
         ((200, "[1]"), " answers 200 without an access_token"),
         ((200, "[" * 100_000), " answers 200 without an access_token"),
         ((200, json.dumps({"access_token": SECRET})), "the token is no JSON Web Token (DecodeError)"),
-        ((200, json.dumps({"access_token": signed(1)})), "has expired already; compare the clocks"),
+        (
+            (200, json.dumps({"access_token": signed(1)})),
+            "has expired already; compare the clocks of this host and the identity provider",
+        ),
         ((200, json.dumps({"access_token": signed(1e20)})), "does not say when it expires (exp)"),
         ((200, json.dumps({"access_token": signed(1e10, sub=" ")})), "does not name its owner (sub)"),
     ],
@@ -281,7 +284,7 @@ def test_a_thread_keeps_the_token_fresh() -> None:
     def fetch() -> OwnToken:
         if clock.ms > NOW_MS:
             has_two.set()
-        clock.ms += 3_000_000  # it is time for the next one at once
+        clock.ms += 3_000_000  # the next one is due at once
         return OwnToken(Secret("t"), clock.ms + 100_000)
 
     tokens = BearerTokens(fetch, Refresh(), clock, lambda *_: None)

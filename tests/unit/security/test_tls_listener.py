@@ -20,7 +20,7 @@ from tests.unit.connections.certificates import clients, make_identity
 
 
 class Around:
-    """A clock, and what was said."""
+    """A clock, and what was reported."""
 
     def __init__(self, directory: Path) -> None:
         self.now = 0.0
@@ -43,7 +43,7 @@ def around(tmp_path: Path) -> Around:
 
 
 def shown(listener: ListenerTls, trusted: Path) -> str:
-    """The name in the certificate that a new client is shown."""
+    """The name in the certificate that a new client gets."""
     ours, theirs = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = listener.context().wrap_bio(ours, theirs, server_side=True)
     client = clients(trusted).wrap_bio(theirs, ours, server_hostname="127.0.0.1")
@@ -143,7 +143,7 @@ def test_a_renewed_certificate_that_openssl_refuses_is_said_and_changes_nothing(
 
 
 def test_what_could_not_be_renewed_is_tried_again_although_no_file_changes(tmp_path: Path) -> None:
-    """A right to read that is given later changes no file, and neither does memory that is there again."""
+    """A permission granted later changes no file, and neither does memory that is available again."""
     said: list[str] = []
     ends: list[BaseException | None] = [None, MemoryError(), MemoryError(), RecursionError(), None, None]
     file = tmp_path / "file"

@@ -1,4 +1,4 @@
-"""Who is let in, and who has to go for it?"""
+"""Who is admitted, and which connection is closed for it?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 
 
 class House:
-    """ConnectionQuotas by name, each of whom remembers that it had to go."""
+    """Connections by name, each of which records that it was closed."""
 
     def __init__(self, *, most: int = 3, newcomers: int = 0, **limits: object) -> None:
         known = Limits(most_connections=most, most_newcomers=newcomers, **limits)  # type: ignore[arg-type] # by name

@@ -1,4 +1,4 @@
-"""What becomes of a request when this process does not lead, or leads no longer?"""
+"""What happens to a request when this process does not lead, or no longer?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OF_ANY_NODE: list[Request] = [
 
 @pytest.mark.parametrize("request_", OF_ANY_NODE)
 def test_what_any_node_answers_is_left_to_a_broker(request_: Request) -> None:
-    """Clients that are told NOT_CONTROLLER would give up, because they did not look for the controller."""
+    """Clients that get NOT_CONTROLLER would give up, because they did not look for the controller."""
 
     async def story() -> None:
         inquiries = Inquiries()

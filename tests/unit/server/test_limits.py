@@ -1,4 +1,4 @@
-"""What arrives costs the one that sends it, and nobody else: with real sockets, a real term, real limits."""
+"""A request costs only its sender: with real sockets, a real term, real limits."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_api_versions_lists_at_least_what_is_served_here() -> None:
 
             assert {key: reply.ranges[key] for key in SERVED} == dict(SERVED)
             assert {16, 32, 33, 35, 44, 66} <= reply.ranges.keys()
-            assert 10 not in reply.ranges  # nobody to relay to
+            assert 10 not in reply.ranges  # no broker to relay to
 
     asyncio.run(story())
 

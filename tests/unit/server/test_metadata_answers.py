@@ -1,4 +1,4 @@
-"""An answer about the cluster is made in parts, and is the same as one made at once."""
+"""An answer about the cluster made in parts is the same as one made at once."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_topics_that_must_not_be_shown_take_turns_as_well() -> None:
 
 
 class Slow(Asking):
-    """A term that needs a while for each answer; how many it makes at the same time."""
+    """A term that is slow to answer; counts its concurrent answers."""
 
     at_once = most_at_once = 0
 

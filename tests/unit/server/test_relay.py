@@ -56,7 +56,7 @@ RANGES = {
 
 
 class Broker:
-    """Says what it answers, and answers everything else with its own number and the bytes it was sent."""
+    """Lists its versions, and answers everything else with its own number and the bytes it received."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -150,7 +150,7 @@ def test_what_a_client_has_no_right_to_is_not_passed_on() -> None:
                 client.writer.write(framed(find_coordinator(2)))
                 assert await client.is_hung_up_on()
             async with connected(server) as client:
-                client.writer.write(framed(struct.pack(">hhihi", 41, 0, 3, -1, -1)))  # whose tokens? the asker's
+                client.writer.write(framed(struct.pack(">hhihi", 41, 0, 3, -1, -1)))  # tokens belong to the client
                 assert await client.is_hung_up_on()
 
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""A listener on which clients log in: nobody asks anything before, and everybody is who has logged in."""
+"""A listener with logins: no request before one, and then every request is the user's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def authenticate(client: Client, token: bytes, version: int = 2) -> Authen
 
 
 def asked_of(story: Callable[[Any, Desk], Any], listeners: list[ListenerSettings]) -> list[Asked]:
-    """What a term hears while a story is told."""
+    """The requests that reach a term during a story."""
     desk = Desk()
 
     async def whole() -> None:
@@ -242,7 +242,7 @@ def test_a_login_that_counts_no_more_must_be_repeated() -> None:
 
 
 def test_delegation_tokens_are_not_asked_for_on_behalf_of_another_user() -> None:
-    """The broker would take this process for the asker, and the token would be its own."""
+    """The broker would take this process for the owner, and the token would be its own."""
 
     async def story() -> None:
         async with (
@@ -294,7 +294,7 @@ ALTER_PARTITION = b"\0\x38"
 
 
 def crowded(is_allowed: Authorizer, *before: Callable[[Client], Any]) -> bool:
-    """Whether a broker still gets in on its listener, where each place is taken by somebody who does this."""
+    """Whether a broker is still admitted on its listener when clients that do this occupy every place."""
     inside = [ListenerSettings("INSIDE", "127.0.0.1", 0, access=ListenerAccess(None, login))]
     limits, rights = Limits(most_connections=2), askable([], is_allowed=is_allowed)
 
@@ -354,7 +354,7 @@ def test_who_has_not_logged_in_goes_before_a_client_that_has() -> None:
 
 @pytest.mark.parametrize(("size", "is_read"), [(500_000, True), (600_000, False)])
 def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> None:
-    """Also where they ask for the versions, which anybody may."""
+    """Also when it asks for the versions, which any client may."""
 
     async def story() -> None:
         async with serving(listeners=guarded()) as server, connected(server) as client:

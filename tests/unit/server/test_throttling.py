@@ -1,4 +1,5 @@
-"""Who has exceeded a quota is answered at once, and not heard again until its time is over; nobody else waits."""
+"""A client that has exceeded a quota is answered at once, and not read until its time is over; no other client
+waits."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def test_a_client_that_claims_to_be_a_relay_waits_like_any_other() -> None:
 
 
 def introduction() -> bytes:
-    """By which another process of ours says that it is one: ApiVersions 0."""
+    """How another process of ours introduces itself: ApiVersions 0."""
     name = CLIENT_ID.encode()
     return bytes((0, 18, 0, 0, 0, 0, 0, 1, 0, len(name))) + name
 

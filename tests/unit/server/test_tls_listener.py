@@ -1,4 +1,4 @@
-"""A listener with TLS: who is there, and what becomes of who does not speak it."""
+"""A listener with TLS: who is there, and what happens to clients that do not speak it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_who_says_nothing_is_given_up(identity: Path) -> None:
 
 
 class Refusing(Tls):
-    """A context that cannot be had for the first so many connections."""
+    """A context that fails for the first connections."""
 
     def __init__(self, context: ssl.SSLContext, refusals: int) -> None:
         super().__init__(context)
@@ -140,7 +140,7 @@ def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strange
         access, is_over = ListenerAccess(Tls(servers(identity))), threading.Event()
         listeners = [ListenerSettings(name, "127.0.0.1", 0, access=access) for name in ("INSIDE", "OUTSIDE")]
         async with serving(listeners=listeners, inter_broker_listener="INSIDE") as server:
-            server._service.handshakes.submit(is_over.wait)  # as many that are dear
+            server._service.handshakes.submit(is_over.wait)  # as many expensive ones
             try:
                 stranger = asyncio.create_task(shaken(server, "OUTSIDE"))
                 async with asyncio.timeout(5):
@@ -158,7 +158,7 @@ def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strange
 
 
 def mutated_hellos(count: int) -> list[bytes]:
-    """What a client says first, broken in all kinds of ways."""
+    """A client's first message, broken in all kinds of ways."""
     chance, leaving = random.Random(20), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), leaving, server_hostname="x").do_handshake()
@@ -200,7 +200,7 @@ def test_what_is_no_handshake_costs_only_its_own_connection(identity: Path) -> N
 
 
 def test_no_second_handshake_on_the_same_connection(identity: Path) -> None:
-    """Up to TLS 1.2 a client could, over and over, at the server's expense."""
+    """Up to TLS 1.2 a client could repeat it at the server's expense."""
 
     async def story() -> None:
         async with serving(listeners=secured(identity)) as server:

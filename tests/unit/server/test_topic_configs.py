@@ -1,4 +1,4 @@
-"""Answers to CreateTopics are completed by what a live broker says, and never wait long for it."""
+"""Answers to CreateTopics are completed from a live broker, and never wait long for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMPLETE = (TopicConfig("min.insync.replicas", "2", ConfigSource.DYNAMIC_DEFAULT
 
 
 class Broker:
-    """Says of itself what it is given; nothing at all while it is mute."""
+    """Reports what it was given; nothing while it does not answer."""
 
     def __init__(self, configs: Mapping[str, BrokerConfig] | None = None) -> None:
         self.configs = configs
@@ -80,7 +80,7 @@ async def running(broker: Broker) -> AsyncIterator[None]:
 async def created(
     brokers: Brokers | None, version: int = 7, reply: TopicsCreated = CREATED, inter_broker_listener: str | None = None
 ) -> TopicCreated:
-    """What a client is answered."""
+    """The client's answer."""
     desk = Desk()
     serves = serving(brokers=brokers, inter_broker_listener=inter_broker_listener)
     async with serves as server, connected(server) as client:
@@ -96,7 +96,7 @@ async def created(
 
 
 def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_is() -> None:
-    """A client's may want a login that this process has not got, or has wrong; it is tried there first."""
+    """The clients' listener may need a login that this process lacks, or has wrong; the brokers' one is tried first."""
 
     async def story() -> None:
         broker, nobody = Broker(SAID), free_port()

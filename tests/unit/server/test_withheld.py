@@ -1,4 +1,4 @@
-"""A process acts for clients with its own rights only once it knows that brokers judge nobody."""
+"""A process acts for clients with its own rights only once it knows that brokers have no authorizer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ OF_BROKERS: tuple[tuple[Request, int, Any], ...] = (
 
 
 def errors_of(reply: Any) -> set[ErrorCode]:
-    """Whatever refuses something."""
+    """All errors in an answer."""
     found = {part.error for part in getattr(reply, "results", ())} | {getattr(reply, "error", ErrorCode.NONE)}
     return {ErrorCode(error) for error in found if error}
 
@@ -185,7 +185,7 @@ def test_who_stands_by_passes_nothing_on(withheld: Withheld) -> None:
 
 
 class Judge(Broker):
-    """Says by which authorizer it judges."""
+    """Reports the authorizer it has."""
 
     def __init__(self, number: int, authorizer: str | None) -> None:
         super().__init__(number)
@@ -205,7 +205,7 @@ class Judge(Broker):
 
 @contextlib.asynccontextmanager
 async def passing_on_to(broker: Judge) -> AsyncIterator[Server]:
-    """A replica that knows of nobody who judges, beside a broker."""
+    """A replica without an authorizer, beside a broker."""
     await broker.server.start()
     try:
         async with serving(brokers=askable([broker.live()])) as server:

@@ -1,4 +1,4 @@
-"""Where this process listens, and what it tells brokers and clients."""
+"""Where this process listens, and which addresses it gives brokers and clients."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def test_tokens_for_brokers_come_as_it_is_written_for_the_mechanism() -> None:
         (
             "listener.name.outside.ssl.engine.factory.class",
             "x.Y",
-            "--set: listener.name.outside.ssl.engine.factory.class = x.Y: a Java class cannot run here; leave it out, "
-            "if brokers can do without",
+            "--set: listener.name.outside.ssl.engine.factory.class = x.Y: a Java class cannot run here; remove it, "
+            "if brokers work without it",
         ),
     ],
 )

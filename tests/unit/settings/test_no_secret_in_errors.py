@@ -1,4 +1,4 @@
-"""What is wrong with settings is said without what is secret in them, wherever it was written."""
+"""Errors in settings are reported without their secrets, wherever they were written."""
 
 from __future__ import annotations
 

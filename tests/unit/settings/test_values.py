@@ -1,4 +1,4 @@
-"""What may be written, and what is said about anything else."""
+"""What may be written, and the error for anything else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_server_that_cannot_be_one_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["zk:2181/", "zk:2181/a/", "zk:2181//a", "zk1:2181/a,zk2:2181/a"])
 def test_a_chroot_that_cannot_be_one_is_refused(text: str) -> None:
-    assert "is not a chroot; it comes once, behind the last server" in problem({"zookeeper.connect": text})
+    assert "is not a chroot; write it once, after the last server" in problem({"zookeeper.connect": text})
 
 
 def test_an_id_in_the_range_of_generated_ids_is_refused() -> None:

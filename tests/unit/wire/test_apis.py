@@ -1,4 +1,4 @@
-"""Each row of the table of APIs is whole, agrees with Kafka's schemas, and is the only place that lists its API."""
+"""Each row of the table of APIs is complete, agrees with Kafka's schemas, and is the only place that lists its API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker is asked about itself, and what it says."""
+"""What a broker is asked about itself, and what it answers."""
 
 from __future__ import annotations
 

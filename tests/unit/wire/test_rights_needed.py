@@ -1,4 +1,4 @@
-"""Each request that may be passed on, in each version, as Kafka's schemas write it."""
+"""Each request that may be relayed, in each version, as Kafka's schemas write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what we create belong to whom Kafka would give it?"""
+"""Does what we create have the ACL that Kafka would give it?"""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def jaas(text: str) -> ZooKeeperSecurity:
 
 
 def granted(identity: Identity, *entries: tuple[int, str, str]) -> tuple[Right, Right, tuple[str, ...]]:
-    """What an ACL comes to for somebody."""
+    """What an ACL grants an identity."""
     packed = struct.pack(">i", len(entries))
     for rights, scheme, name in entries:
         packed += struct.pack(">ii", rights, len(scheme)) + scheme.encode()

@@ -80,7 +80,7 @@ def test_a_fellow_is_never_replaced_however_shortly_before_it_replaced_a_native_
 
 
 def just_before_the_next_transaction(ensemble: Ensemble, act: Callable[[], None]) -> None:
-    """It is on its way when something happens."""
+    """Act while the transaction is in flight."""
     carry_out = ensemble.zookeeper.multi
 
     def arrive(session: SessionId, operations: Sequence[Operation]) -> Multi:

@@ -1,4 +1,4 @@
-"""Whoever asks for a cluster where none is hears so, and where one is."""
+"""A chroot without a cluster is reported, with the place of the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.unit.zk.simulated import Ensemble, Process
 
 
 def found(connect: str, *znodes: str) -> str | None:
-    """What is said of a place, in an ensemble with these znodes."""
+    """The report on a chroot, in an ensemble with these znodes."""
     ensemble = Ensemble()
     for path in znodes:
         ensemble.zookeeper.make_path(path.rpartition("/")[0])

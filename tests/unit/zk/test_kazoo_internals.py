@@ -1,6 +1,6 @@
-"""Is this version of kazoo, inside, what we rely on?
+"""Are the internals of this version of kazoo what we rely on?
 
-One that lacks a name or does something else with it must not be allowed in `pyproject.toml`.
+A version that lacks a name or uses it differently must not be allowed in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEEN = Stat(Zxid(5), Zxid(6), ZnodeVersion(7), SessionId(8))
 
 
 class Completion:
-    """Keeps what it is told, and the client's zxid at that moment."""
+    """Records its calls, and the client's zxid at that moment."""
 
     def __init__(self, client: KazooClient) -> None:
         self.heard: list[tuple[object, int]] = []
@@ -44,7 +44,7 @@ class Completion:
 
 @pytest.fixture
 def client() -> Iterator[KazooClient]:
-    """One that never connects."""
+    """A client that never connects."""
     made = KazooClient("127.0.0.1:1")
     yield made
     made.close()
@@ -135,7 +135,7 @@ def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: Ka
 
 
 class Server:
-    """What a server answers to one client's logins."""
+    """A server's answers to one client's logins."""
 
     def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
@@ -204,7 +204,7 @@ def test_a_refused_login_drops_the_connection_and_is_tried_again(
 def test_a_session_that_no_server_accepts_is_given_up_when_it_would_have_expired(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each try renews it, and with it a claim that nobody uses."""
+    """Each try renews the session, and with it a claim that serves no purpose."""
     server = Server(client, monkeypatch)
     server.connect()
     server.error = -115
@@ -227,7 +227,7 @@ def test_a_login_is_where_kazoo_tells_of_the_connection() -> None:
 
 
 def connection_of(client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What its connection does from now on to renew the session."""
+    """What the client's connection does from now on to renew the session."""
     done: list[str] = []
     connection = client._connection
     monkeypatch.setattr(connection, "_send_ping", lambda _timeout: done.append("ping"))
@@ -283,7 +283,7 @@ def test_who_renews_a_session_is_called_through_the_connection() -> None:
 
 
 class Restored:
-    """A server that has seen less than a client: only strangers are let in, as long as it serves."""
+    """A server with older data than a client: while it serves, it accepts only new clients."""
 
     def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
@@ -316,7 +316,7 @@ def test_a_session_is_given_up_that_is_over_where_only_strangers_are_let_in(
 
     with pytest.raises(SessionExpiredError):
         server.connect()
-    client._session_callback(KeeperState.EXPIRED_SESSION)  # as kazoo makes of it
+    client._session_callback(KeeperState.EXPIRED_SESSION)  # as kazoo does
 
     assert (len(server.reasons), server.states) == (1, [])
     assert server.connect() == (1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Whoever listens to ZooKeeper hears of it, whatever others make of it."""
+"""Every listener to ZooKeeper is called, whatever happens in the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are rights seen whoever writes them, whenever, and as far as ZooKeeper lets us?"""
+"""Are ACLs seen no matter which client writes them, at any time, as far as ZooKeeper lets us?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = b'{"version":1,"acls":[]}'
 
 
 class Reading:
-    """One that reads rights and nothing else, and what it has told."""
+    """A reader of ACLs only, and what it has emitted."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -37,12 +37,12 @@ class Reading:
         self.ensemble.until(holds)
 
     def last(self, path: str) -> Fact | None:
-        """What was told last of a znode."""
+        """The last report on a znode."""
         told = [fact for e in self.events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
         return told[-1] if told else None
 
     def entries(self, path: str) -> int | None:
-        """How many a znode has; None where it is not there."""
+        """The number of a znode's entries; None if it does not exist."""
         fact = self.last(path)
         return len(fact.value.entries) if fact is not None and isinstance(fact.value, Acls) else None
 

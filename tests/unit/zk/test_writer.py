@@ -1,4 +1,4 @@
-"""Is a decision written as a whole, only while nobody else rules, and is what was refused named?
+"""Is a decision written as a whole, only until another controller rules, and is a refused write named?
 
 What real servers make of it: `tests/conformance/test_zookeeper_adapter_writing.py`.
 """
