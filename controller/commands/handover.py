@@ -52,7 +52,7 @@ class Outcome(Struct, frozen=True):
     unconfirmed: tuple[str, ...] = ()
 
 
-class NobodyToTakeOver(Exception):
+class NoBrokerToTakeOver(Exception):
     """No registered broker could become the controller."""
 
 
@@ -78,11 +78,11 @@ async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool
     """Release the cluster, and wait until a native controller holds `/controller`.
 
     Raises:
-        NobodyToTakeOver: no broker runs; not with `is_forced`.
+        NoBrokerToTakeOver: no broker runs; not with `is_forced`.
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
     """
     if not is_forced and not await preparation.registrations(bridge):
-        raise NobodyToTakeOver
+        raise NoBrokerToTakeOver
     wanted = Release(_who(), int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
     reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.acl(_RELEASE.path)))

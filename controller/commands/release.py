@@ -13,7 +13,7 @@ import msgspec
 
 from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
-from controller.commands.handover import NobodyToTakeOver, Outcome
+from controller.commands.handover import NoBrokerToTakeOver, Outcome
 
 
 @click.command()
@@ -50,7 +50,7 @@ def release(  # noqa: PLR0913 (one parameter an option)
         do = partial(handover.give, reason=reason, timeout_s=timeout_s, is_forced=force)
     try:
         outcome = at_zookeeper(zookeeper, config, do)
-    except NobodyToTakeOver:
+    except NoBrokerToTakeOver:
         fail("no broker is registered that could take over the cluster: start one, or use --force", FAILED)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))

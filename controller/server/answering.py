@@ -152,9 +152,9 @@ class Answering:
         """The answer of this node, or of a broker for requests any broker can answer.
 
         Raises:
-            NothingKnown: only a broker can answer now. Ask `of_a_broker`.
+            NotLeading: only a broker can answer now. Ask `of_a_broker`.
             LedElsewhere: the request is for the leader. Ask `of_the_controller`.
-            MalformedRequest, Unanswerable, NobodyToAsk: there is no answer.
+            MalformedRequest, Unanswerable, NoBrokerAvailable: there is no answer.
         """
         try:
             header, request = await self._beside(partial(decode_request, frame), len(frame))
@@ -211,7 +211,7 @@ class Answering:
         """A live broker's answer, if the client has a right to all of it.
 
         Raises:
-            Unanswerable, NobodyToAsk: there is no answer.
+            Unanswerable, NoBrokerAvailable: there is no answer.
         """
         await self._demand_rights(decode_header(frame), frame)
         return (await relay.forward(frame, self._service.pools.responses),)
@@ -243,7 +243,7 @@ class Answering:
         """The cluster as this term sees it.
 
         Raises:
-            NothingKnown: there is no term. A broker can be asked; its answer names the leader.
+            NotLeading: there is no term. A broker can be asked; its answer names the leader.
         """
         body = await self._service.metadata.body(request, header.api_version, caller, self._has_hung_up)
         return framed_apart(encode_response_header(header), body)

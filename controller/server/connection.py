@@ -24,9 +24,9 @@ from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
 from controller.server.connection_quotas import OpenConnection
 from controller.server.entrance import Entrance, NotLetIn
-from controller.server.inquiries import NothingKnown
+from controller.server.inquiries import NotLeading
 from controller.server.memory_pools import Reservation
-from controller.server.relay import NobodyToAsk, Relay
+from controller.server.relay import NoBrokerAvailable, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import ListenerAccess, Service
 from controller.wire.apis import ApiKey, Pool, pool_of
@@ -45,7 +45,7 @@ _DISCONNECTED: dict[type[Exception], str] = {
     OversizedFrame: "oversized frame",
     MalformedRequest: "malformed request",
     Unanswerable: "unanswerable request",
-    NobodyToAsk: "no broker available",
+    NoBrokerAvailable: "no broker available",
     NotLetIn: "failed login",
 }
 
@@ -85,11 +85,11 @@ class Connection:
         try:
             if await self._open():
                 await self._serve()
-        except NothingKnown:
+        except NotLeading:
             self._wire.abort()  # the client will ask another node
         except (OSError, TimeoutError):
             self._wire.abort()  # gone, idle, or not reading: nothing for an operator to do
-        except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk, NotLetIn) as error:
+        except (OversizedFrame, MalformedRequest, Unanswerable, NoBrokerAvailable, NotLetIn) as error:
             self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
         except Exception as error:
             reason = shortened(f"{type(error).__name__}: {error}")
@@ -200,7 +200,7 @@ class Connection:
             try:
                 async with service.pools.opened(pool, size):
                     return await self._timed(key, self._answering.answer(frame))
-            except NothingKnown:
+            except NotLeading:
                 if self._relay is None:
                     raise
                 elsewhere = self._answering.of_a_broker(frame, self._relay)

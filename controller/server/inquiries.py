@@ -17,7 +17,7 @@ from controller.wire.apis import BY_BROKERS_ON_STANDBY, requests_of
 OF_ANY_NODE = requests_of(BY_BROKERS_ON_STANDBY)
 
 
-class NothingKnown(Exception):
+class NotLeading(Exception):
     """A process that does not lead cannot answer requests for any node; clients would believe an error answer."""
 
 
@@ -65,11 +65,11 @@ class Inquiries:
         """The answer, or an error answer.
 
         Raises:
-            NothingKnown: the request is for any node, and this process does not lead.
+            NotLeading: the request is for any node, and this process does not lead.
         """
         if self._emit is None:
             if isinstance(request, OF_ANY_NODE):
-                raise NothingKnown
+                raise NotLeading
             return refusal(request, ErrorCode.NOT_CONTROLLER)
         ask = CallId(next(self._numbers))
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -83,6 +83,6 @@ class Inquiries:
 
 def _refuse(future: asyncio.Future[Reply], request: Request, error: ErrorCode) -> None:
     if isinstance(request, OF_ANY_NODE):
-        future.set_exception(NothingKnown())
+        future.set_exception(NotLeading())
     else:
         future.set_result(refusal(request, error))

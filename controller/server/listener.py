@@ -158,7 +158,7 @@ class Server:
         """The answer to a request of this process itself.
 
         Raises:
-            NothingKnown: the request describes the cluster, and this process does not lead.
+            NotLeading: the request describes the cluster, and this process does not lead.
         """
         return await self._inquiries.ask(request, caller)
 

@@ -71,7 +71,7 @@ class MetadataAnswers:
         """The body of the answer in this version, without the header.
 
         Raises:
-            NothingKnown: this process does not lead.
+            NotLeading: this process does not lead.
             ConnectionResetError: the client has hung up.
         """
         if request.topics is not None:

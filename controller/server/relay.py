@@ -61,7 +61,7 @@ class MemoryPool(Protocol):
         """Return it."""
 
 
-class NobodyToAsk(Exception):
+class NoBrokerAvailable(Exception):
     """No broker can be asked, or the one asked is lost; the client should ask another node."""
 
 
@@ -111,7 +111,7 @@ class Brokers:
         """Any live broker with a reachable listener of this name.
 
         Raises:
-            NobodyToAsk: there is none.
+            NoBrokerAvailable: there is none.
         """
         self._live = await self._live_brokers()
         now = asyncio.get_running_loop().time()
@@ -123,7 +123,7 @@ class Brokers:
             if endpoint.listener == listener and self.dialer.reaches(endpoint)
         ]
         if not candidates:
-            raise NobodyToAsk(f"no live broker has a listener {listener} on which it can be reached from here")
+            raise NoBrokerAvailable(f"no live broker has a listener {listener} on which it can be reached from here")
         return random.choice(candidates)
 
     async def controller(self, listener: str) -> tuple[BrokerId, Endpoint] | None:
@@ -197,7 +197,7 @@ class Relay:
                     except Broken as error:
                         failure = error
                         self._give_up()
-        except (NobodyToAsk, TimeoutError) as error:
+        except (NoBrokerAvailable, TimeoutError) as error:
             self._give_up()
             self._brokers.no_broker_asked(self._listener, str(failure or error) or "timeout")
             return BELIEVED
@@ -207,14 +207,14 @@ class Relay:
         memory in `pool` and holds it until `delivered`.
 
         Raises:
-            NobodyToAsk: the client's connection should be closed.
+            NoBrokerAvailable: the client's connection should be closed.
         """
         broker, connection = await self._broker()
         try:
             await self._brokers.introduce(broker, connection)
         except Broken as error:
             self._brokers.lost(broker, self._listener)
-            raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
+            raise NoBrokerAvailable(f"broker {broker.broker} does not say what it answers: {error}") from None
         try:
             await self._demand_that_nobody_judges(broker.broker, connection)
             return framed(
@@ -222,16 +222,16 @@ class Relay:
             )
         except Unreachable as error:
             self._brokers.lost(broker, self._listener)
-            raise NobodyToAsk(f"broker {broker.broker} cannot be reached: {error}") from None
+            raise NoBrokerAvailable(f"broker {broker.broker} cannot be reached: {error}") from None
         except Broken as error:
             self._brokers.lost(broker)
-            raise NobodyToAsk(f"broker {broker.broker} was lost: {error}") from None
+            raise NoBrokerAvailable(f"broker {broker.broker} was lost: {error}") from None
 
     async def ask_the_controller(self, header: RequestHeader, frame: bytes, pool: MemoryPool) -> bytes | None:
         """The controller's answer to a request, as in `forward`; None if the controller cannot be asked this.
 
         Raises:
-            NobodyToAsk: the request was sent, and its outcome is unknown.
+            NoBrokerAvailable: the request was sent, and its outcome is unknown.
         """
         found = await self._brokers.controller(self._listener)
         if found is None:
@@ -239,7 +239,7 @@ class Relay:
         try:
             connection = await self._to_the_controller(found[1])
             await self._demand_that_nobody_judges(found[0], connection)
-        except (Broken, NobodyToAsk):
+        except (Broken, NoBrokerAvailable):
             return None
         if header.api_version not in self._controllers.get(header.api_key, NO_VERSION):
             return None
@@ -248,7 +248,7 @@ class Relay:
                 await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
             )
         except Broken as error:
-            raise NobodyToAsk(f"the controller was lost: {error}") from None
+            raise NoBrokerAvailable(f"the controller was lost: {error}") from None
 
     async def _to_the_controller(self, endpoint: Endpoint) -> BrokerConnection:
         """A connection on which this process has introduced itself and knows the controller's versions."""
@@ -266,7 +266,7 @@ class Relay:
         """Ask on this very connection, so that the node that will get the request is the one that answers.
 
         Raises:
-            NobodyToAsk: it has an authorizer, or does not say.
+            NoBrokerAvailable: it has an authorizer, or does not say.
             Unreachable, Broken: it does not answer.
         """
         proved = self._judging_nobody
@@ -276,9 +276,9 @@ class Relay:
             try:
                 authorizer = decode_answer(answer).get(_AUTHORIZER)
             except (Malformed, Refused) as error:
-                raise NobodyToAsk(f"node {node} does not say whether it has an authorizer: {error}") from None
+                raise NoBrokerAvailable(f"node {node} does not say whether it has an authorizer: {error}") from None
             if authorizer is None or authorizer.value:
-                raise NobodyToAsk(f"node {node} has an authorizer, and this process has none")
+                raise NoBrokerAvailable(f"node {node} has an authorizer, and this process has none")
             proved[connection] = connection.openings
 
     def _admit(self, pool: MemoryPool) -> Admit:

@@ -15,7 +15,7 @@ from controller.connections.broker import Broken, BrokerConnection
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, TopicConfig, TopicCreated, TopicsCreated
 from controller.core.topics.effective_configs import ASKED, effective
-from controller.server.relay import Brokers, NobodyToAsk
+from controller.server.relay import Brokers, NoBrokerAvailable
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
@@ -55,7 +55,7 @@ class TopicConfigs:
             return None
         try:
             return await _described(self._brokers, listener)
-        except (NobodyToAsk, Broken, Malformed, Refused) as error:
+        except (NoBrokerAvailable, Broken, Malformed, Refused) as error:
             unsaid = self._repeated.say(listener, asyncio.get_running_loop().time())
             if unsaid is not None:
                 more = {"unsaid": unsaid} if unsaid else {}
