@@ -58,7 +58,7 @@ from controller.wire.apis import (
     CONFIGS,
     FORWARDED,
     LED,
-    OF_THE_ASKER,
+    OF_THE_USER,
     RELAYABLE,
     SERVED,
     THROTTLED_SINCE,
@@ -108,7 +108,7 @@ class LedElsewhere(Exception):
         self.header, self.request, self.relay = header, request, relay
 
 
-class Asker(Struct, frozen=True):
+class Requester(Struct, frozen=True):
     """The client behind a connection.
 
     Shape:
@@ -130,10 +130,12 @@ class Asker(Struct, frozen=True):
 class Answering:
     """Answers one client's requests."""
 
-    def __init__(self, service: Service, asker: Asker, relay: Relay | None, has_hung_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, service: Service, requester: Requester, relay: Relay | None, has_hung_up: Callable[[], bool]
+    ) -> None:
         """Without a relay, only requests the controller itself answers are offered."""
         self._service = service
-        self._asker = asker
+        self._requester = requester
         self._relay = relay
         self._has_hung_up = has_hung_up
         self._is_relay = False
@@ -141,7 +143,7 @@ class Answering:
 
     def is_a_brokers(self) -> bool:
         """Whether the client may make requests that are reserved for brokers."""
-        return self._service.is_allowed(self._asker.caller(None), AclOperation.CLUSTER_ACTION, CLUSTER)
+        return self._service.is_allowed(self._requester.caller(None), AclOperation.CLUSTER_ACTION, CLUSTER)
 
     def take_throttle_s(self) -> float:
         """Return, once, how long the client was just asked to wait."""
@@ -174,7 +176,7 @@ class Answering:
         withheld = self._service.withheld()
         if withheld is not None and pool_of(header.api_key) is not Pool.BROKERS_OWN:
             return (await self._beside(partial(encode_reply, header, self._refused(request, withheld)), len(frame)),)
-        caller = self._asker.caller(header.client_id)
+        caller = self._requester.caller(header.client_id)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
             return await self._describe(request, header, caller)
         if self._relay is not None and self._may_be_forwarded(header):
@@ -229,13 +231,13 @@ class Answering:
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this on the cluster."""
-        return self._service.may(self._asker.caller(header.client_id), header.api_key, operation, CLUSTER)
+        return self._service.may(self._requester.caller(header.client_id), header.api_key, operation, CLUSTER)
 
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
             return reply
         # Advertise the brokers' own listener, on which this process reaches them whichever listener the client uses.
-        listener = self._service.quotas.inter_broker_listener or self._asker.listener
+        listener = self._service.quotas.inter_broker_listener or self._requester.listener
         broker = await self._service.topic_configs.of_a_broker(listener)
         return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
 
@@ -258,7 +260,7 @@ class Answering:
         """Forward only where no rights and no user quotas apply, since the leader would see this process instead of the
         client; and never forward a request a second time."""
         service = self._service
-        if header.api_key in THROTTLED_SINCE and self._asker.is_known and service.limits_users():
+        if header.api_key in THROTTLED_SINCE and self._requester.is_known and service.limits_users():
             return False
         is_somebody_elses = header.api_key in FORWARDED and not service.inquiries.is_led
         return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
@@ -272,12 +274,12 @@ class Answering:
         service, key = self._service, header.api_key
         if (withheld := service.withheld()) is not None:
             raise Unanswerable(f"{api_name(key)} is not passed on: {withheld.reason}")
-        if self._asker.is_known and key in OF_THE_ASKER:
+        if self._requester.is_known and key in OF_THE_USER:
             raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
         if service.is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
-        caller = self._asker.caller(header.client_id)
+        caller = self._requester.caller(header.client_id)
         if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
             return
         if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
@@ -339,7 +341,9 @@ class Answering:
 
     async def _answer_groups(self, header: RequestHeader, frame: bytes) -> bytes:
         groups = await self._beside(partial(decode_groups, header, frame), len(frame))
-        may = partial(self._service.may, self._asker.caller(header.client_id), header.api_key, AclOperation.DESCRIBE)
+        may = partial(
+            self._service.may, self._requester.caller(header.client_id), header.api_key, AclOperation.DESCRIBE
+        )
         refused = {group for group in set(groups) if not may(ResourcePattern(ResourceType.GROUP, group))}
         return await self._beside(partial(encode_groups_answered, header, groups, refused), len(frame))
 
@@ -363,7 +367,7 @@ class Answering:
             "configuration change for the controller's own node acknowledged but not stored",
             request=api_name(header.api_key),
             client_id=shortened(header.client_id or ""),
-            client=self._asker.shown,
+            client=self._requester.shown,
         )
 
     async def _offered(self, client_id: str | None) -> dict[int, VersionRange]:

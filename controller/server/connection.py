@@ -21,7 +21,7 @@ from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
 from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
-from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
+from controller.server.answering import Answering, Chunks, LedElsewhere, Requester, Unanswerable
 from controller.server.connection_quotas import OpenConnection
 from controller.server.entrance import Entrance, NotLetIn
 from controller.server.inquiries import NotLeading
@@ -76,8 +76,8 @@ class Connection:
         self._principal = ANONYMOUS
         self._shown = (False, False, False)
         is_known = access.tls is not None or access.login is not None
-        asker = Asker(connection.listener, connection.address, address, self._who, is_known)
-        self._answering = Answering(service, asker, relay, wire.has_hung_up)
+        requester = Requester(connection.listener, connection.address, address, self._who, is_known)
+        self._answering = Answering(service, requester, relay, wire.has_hung_up)
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:

@@ -432,7 +432,7 @@ ANSWERED = _versions(_treated(Treatment.ANSWERED) | CONFIGS)
 """What this node answers as any node does, entirely or for itself: versions by api key."""
 RELAYABLE = _treated(Treatment.RELAYED)
 """What any broker can answer."""
-OF_THE_ASKER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
+OF_THE_USER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
 """Delegation tokens, which belong to the user who asks for them."""
 CHANGES = frozenset(key.value for key in ApiKey if key.row.pool is Pool.CHANGES)
 """Changes by administrators."""
