@@ -78,9 +78,9 @@ class HttpAccess:
         """Whether a client is known to be allowed; see `WebAccess.knows`."""
         return self._found.knows(authorization, certificate)
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client may read; see `WebAccess.lets_in`."""
-        return self._found.lets_in(authorization, certificate)
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client may read; see `WebAccess.admits`."""
+        return self._found.admits(authorization, certificate)
 
 
 def http_access(settings: HttpSettings, troubles: Troubles | None = None) -> HttpAccess | None:

@@ -84,13 +84,13 @@ def polite(allowed: AllowedHosts, asked: Callable[[web.Request], None]) -> Any:
     return middleware
 
 
-class Letting(Protocol):
+class ReadAccess(Protocol):
     """Who may read."""
 
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether the client with this header and certificate is already known to be allowed. Returns at once."""
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether the client is allowed. Called from a thread of its own; may take a while."""
 
 
@@ -102,13 +102,13 @@ class Attempts:
     """Passwords not checked before. A check takes processor time on purpose, so checks run one at a time, few of one
     address wait at once, and an address with many failures has to wait."""
 
-    def __init__(self, lets_in: Callable[[str | None, Mapping[str, Any] | None], bool]) -> None:
-        self._lets_in = lets_in
+    def __init__(self, admits: Callable[[str | None, Mapping[str, Any] | None], bool]) -> None:
+        self._lets_in = admits
         self._comparing = ThreadPoolExecutor(1, "passwords")
         self._waiting: Counter[str] = Counter()
         self._failed: dict[str, list[float]] = {}
 
-    async def lets_in(self, address: str, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+    async def admits(self, address: str, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client at this address is allowed.
 
         Raises:
@@ -137,9 +137,9 @@ class Attempts:
             del self._failed[next(iter(self._failed))]
 
 
-def authenticated(access: Letting, open_paths: Container[str]) -> Any:
+def authenticated(access: ReadAccess, open_paths: Container[str]) -> Any:
     """A middleware that answers only authorized clients. On open paths, others see the status code without a text."""
-    attempts = Attempts(access.lets_in)
+    attempts = Attempts(access.admits)
 
     async def is_let_in(request: web.Request) -> bool:
         authorization = request.headers.get("Authorization")
@@ -148,7 +148,7 @@ def authenticated(access: Letting, open_paths: Container[str]) -> Any:
         transport = request.transport
         certificate = None if transport is None else transport.get_extra_info("peercert")
         # A client that was authorized before does not wait for others.
-        return access.knows(authorization, certificate) or await attempts.lets_in(
+        return access.knows(authorization, certificate) or await attempts.admits(
             request.remote or "", authorization, certificate
         )
 

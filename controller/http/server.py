@@ -52,7 +52,7 @@ class Access(Protocol):
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether the client with this header and certificate is already known to be allowed. Returns at once."""
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether the client with this header and certificate may read. Called from a thread of its own; may take a
         while."""
 
@@ -68,7 +68,7 @@ class Readers(Struct, frozen=True):
     access: Access | None = None
 
 
-EVERYBODY = Readers()
+EVERY_CLIENT = Readers()
 
 
 class Exporter:
@@ -86,7 +86,7 @@ class Exporter:
         *,
         moves: MoveSource | None = None,
         stuck_after_s: float = STUCK_AFTER_S,
-        readers: Readers = EVERYBODY,
+        readers: Readers = EVERY_CLIENT,
     ) -> None:
         """Port 0 disables the server."""
         self._access = readers.access

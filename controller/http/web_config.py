@@ -35,7 +35,7 @@ _CLIENT_AUTH: Final = {
 _LONGEST_REASON: Final = 1_000
 _MOST_REMEMBERED: Final = 100
 # Of an unguessable password: checking an unknown user takes as long as a known one.
-_NOBODYS: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
+_UNGUESSABLE: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
 _HASHED: Final = re.compile(rb"\$2[aby]\$(?:0[4-9]|1[0-6])\$[./A-Za-z0-9]{53}")
 
 
@@ -100,7 +100,7 @@ class WebAccess:
         """The state of all its files; if it differs from `seen`, they have to be read again."""
         return look(self._paths)
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client with this header and certificate may read. Takes a while.
 
         Shape:
@@ -127,7 +127,7 @@ class WebAccess:
         user, password = _credentials(authorization)
         hashed = self._users.get(user)
         # bcrypt ignores any further bytes of a password; hash tools refuse longer ones, too.
-        is_right = len(password) <= 72 and bcrypt.checkpw(password, hashed or _NOBODYS)
+        is_right = len(password) <= 72 and bcrypt.checkpw(password, hashed or _UNGUESSABLE)
         if hashed is None or not is_right:
             return False
         if len(self._remembered) >= _MOST_REMEMBERED:

@@ -15,7 +15,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.messages.requests import Caller, ListReassignments, Request
-from controller.http.server import EVERYBODY, Exporter, Readers
+from controller.http.server import EVERY_CLIENT, Exporter, Readers
 from controller.http.status import StatusSource
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
@@ -143,7 +143,7 @@ class Monitoring:
         address: tuple[str, int],
         source: StatusSource,
         api_name: Callable[[int], str],
-        readers: Readers = EVERYBODY,
+        readers: Readers = EVERY_CLIENT,
         troubles: Troubles | None = None,
     ) -> None:
         """`readers` decides who may read the pages; `troubles` are counted. Listens only after `start`."""

@@ -23,7 +23,7 @@ from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Chunks, LedElsewhere, Requester, Unanswerable
 from controller.server.connection_quotas import OpenConnection
-from controller.server.entrance import Entrance, NotLetIn
+from controller.server.entrance import Entrance, LoginRejected
 from controller.server.inquiries import NotLeading
 from controller.server.memory_pools import Reservation
 from controller.server.relay import NoBrokerAvailable, Relay
@@ -46,7 +46,7 @@ _DISCONNECTED: dict[type[Exception], str] = {
     MalformedRequest: "malformed request",
     Unanswerable: "unanswerable request",
     NoBrokerAvailable: "no broker available",
-    NotLetIn: "failed login",
+    LoginRejected: "failed login",
 }
 
 
@@ -89,7 +89,7 @@ class Connection:
             self._wire.abort()  # the client will ask another node
         except (OSError, TimeoutError):
             self._wire.abort()  # gone, idle, or not reading: nothing for an operator to do
-        except (OversizedFrame, MalformedRequest, Unanswerable, NoBrokerAvailable, NotLetIn) as error:
+        except (OversizedFrame, MalformedRequest, Unanswerable, NoBrokerAvailable, LoginRejected) as error:
             self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
         except Exception as error:
             reason = shortened(f"{type(error).__name__}: {error}")
@@ -220,8 +220,8 @@ class Connection:
         check_size(size, self._most_login_bytes)
         try:
             answer = await self._answered_login(entrance, size, head)
-        except NotLetIn as refusal:
-            refused = NotLetIn(str(refusal), refusal.answer)  # the original's traceback holds the password
+        except LoginRejected as refusal:
+            refused = LoginRejected(str(refusal), refusal.answer)  # the original's traceback holds the password
         else:
             return None if answer is None else (answer,)
         await asyncio.sleep(self._service.limits.failed_login_delay_s)

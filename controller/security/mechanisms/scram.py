@@ -118,21 +118,23 @@ class ScramServer:
 
     def _known(self, name: str) -> tuple[str, Credential, int | None, str | None]:
         """The user, the credential to check, its expiry, and the reason if the login must fail in any case."""
-        nobody = self._nobody(name)  # made for every login, so that the time taken does not reveal which users exist
+        unknown = self._unknown_user(
+            name
+        )  # made for every login, so that the time taken does not reveal which users exist
         if self.is_token:
             token = self._tokens(name)
             if token is not None:
                 return token.owner, token.credential, token.expires_at_ms, None
-            return "", nobody, None, f"no delegation token {name!r}, or it has expired"
+            return "", unknown, None, f"no delegation token {name!r}, or it has expired"
         credential = self._users(name)
         if credential is None:
-            return "", nobody, None, f"{name!r} has no credential of {self._mechanism.name}"
+            return "", unknown, None, f"{name!r} has no credential of {self._mechanism.name}"
         if credential.iterations < self._mechanism.least_iterations:
             few = f"{credential.iterations} is less than the minimum {self._mechanism.least_iterations}"
-            return "", nobody, None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
+            return "", unknown, None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
         return name, credential, None, None
 
-    def _nobody(self, name: str) -> Credential:
+    def _unknown_user(self, name: str) -> Credential:
         """A credential for an unknown user: always the same, and like one made by Kafka's tool."""
         digest = hmac.digest(_SALT_FOR_NOBODY, f"{self._mechanism.name} {name}".encode(), "sha512")
         salt = _in_letters(int.from_bytes(digest) >> 382).encode()

@@ -136,7 +136,7 @@ def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
 def test_a_client_admitted_before_does_not_wait_for_those_that_try_passwords(tmp_path: Path) -> None:
     path = write(tmp_path, users={"ann": PASSWORD}, cost=12)
     access = HttpAccess(path)
-    assert access.lets_in("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
+    assert access.admits("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
 
     def ask(at: str) -> object:
         """At the attackers' address, its connection may be closed to make room for theirs, and it asks again."""
@@ -175,7 +175,7 @@ def test_what_was_found_right_is_forgotten_with_the_file(tmp_path: Path) -> None
     access, header = HttpAccess(path), "Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
 
     assert not access.knows(header, None)
-    assert access.lets_in(header, None)
+    assert access.admits(header, None)
     assert access.knows(header, None)
     assert access.renew() is False
     write(tmp_path, users={"ann": OTHER})
@@ -332,9 +332,9 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
 
     assert found.context is not None
     credentials = base64.b64encode(b"prometheus:change-me").decode()
-    assert found.lets_in(f"Basic {credentials}", None)
-    assert not found.lets_in("Bearer token", None)
-    assert not found.lets_in("Basic !", None)
+    assert found.admits(f"Basic {credentials}", None)
+    assert not found.admits("Bearer token", None)
+    assert not found.admits("Basic !", None)
 
 
 def test_the_port_is_local_without_tls_and_users_unless_it_is_opened_on_purpose(tmp_path: Path) -> None:
