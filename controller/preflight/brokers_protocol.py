@@ -38,7 +38,7 @@ class _Remembered(Generic[_Reported]):
         return [known for known, _ in self._told.values()]
 
 
-class SpokenProtocol:
+class BrokersProtocol:
     """The common protocol version. Until a broker reports its own, the newest that all of them understand."""
 
     def __init__(self) -> None:
@@ -57,16 +57,16 @@ class SpokenProtocol:
         return self.value.manner != before.manner
 
 
-class SpokenSettings:
+class BrokersSettings:
     """The settings taken from brokers. Until a broker answers, none are known."""
 
     def __init__(self, given: frozenset[str]) -> None:
         """Settings `given` here are taken from no broker."""
-        self.value = Inherited(are_heard=False)
+        self.value = Inherited(are_known=False)
         self._given = given
         self._remembered: _Remembered[BrokerSettings] = _Remembered()
 
-    def heard(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_spoken: bool) -> bool:
+    def heard(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
         """Take in the reports of the registered brokers. True if other settings are in force from now on.
 
         Units:
@@ -76,6 +76,6 @@ class SpokenSettings:
         known = self._remembered.heard(reported, now)
         if known:
             self.value = inherited(known, self._given)
-        elif has_any_spoken and not before.are_heard:
+        elif has_any_answered and not before.are_known:
             self.value = Inherited()
         return self.value != before

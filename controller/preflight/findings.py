@@ -61,15 +61,15 @@ class Verdict(Struct, frozen=True):
     """All findings of one look.
 
     Shape:
-        `have_brokers_spoken`: some broker has answered. Until then it is unknown whether brokers can be led from here.
-        `have_all_spoken`: every registered broker has answered, or has no listener for us.
+        `has_any_answered`: some broker has answered. Until then it is unknown whether brokers can be led from here.
+        `have_all_answered`: every registered broker has answered, or has no listener for us.
         `protocols` has each registered broker's `inter.broker.protocol.version`, `settings` what it reports of those
         by which a controller decides; None if it is not known now. `withheld` says why clients must not be served.
     """
 
     findings: tuple[Finding, ...]
-    have_brokers_spoken: bool = True
-    have_all_spoken: bool = True
+    has_any_answered: bool = True
+    have_all_answered: bool = True
     protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
     settings: Mapping[BrokerId, BrokerSettings | None] = MappingProxyType({})
     withheld: Withheld | None = None

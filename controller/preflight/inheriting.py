@@ -42,13 +42,13 @@ class Inherited(Struct, frozen=True):
     Shape:
         `values` are by key. `unclean_election` overrides what is set at run time for all brokers; it is None unless
         brokers have a value of their own. `policies` are the classes that would check new topics. Before brokers
-        `are_heard` nothing is known.
+        `are_known` nothing is known.
     """
 
     values: Mapping[str, Value] = MappingProxyType({})
     unclean_election: bool | None = None
     policies: tuple[str, ...] = ()
-    are_heard: bool = True
+    are_known: bool = True
 
     def shown(self) -> dict[str, str]:
         """The values to show to people."""

@@ -80,7 +80,7 @@ class Preflight:
         except Refused as error:
             hint = "give this process the right to read it"
             finding = Finding(Check.PERMISSIONS, Gravity.STOP, f"ZooKeeper: {error}", hint)
-            return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False, withheld=NOT_KNOWN_YET)
+            return Verdict((finding,), has_any_answered=False, have_all_answered=False, withheld=NOT_KNOWN_YET)
         findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
         answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
         settings = {broker: one.settings for broker, one in seen.brokers.items()}

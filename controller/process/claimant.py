@@ -31,7 +31,7 @@ from controller.core.candidacy.events import (
     Watching,
 )
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
-from controller.preflight.brokers_protocol import SpokenProtocol, SpokenSettings
+from controller.preflight.brokers_protocol import BrokersProtocol, BrokersSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
@@ -84,8 +84,8 @@ class Claimant:
         self._give_up_s = settings.request_timeout_s
         self._preflight = preflight
         self._set_protocol = parse_wanted(settings.protocol)
-        self._spoken = SpokenProtocol()
-        self._spoken_settings = SpokenSettings(settings.given)
+        self._brokers_protocol = BrokersProtocol()
+        self._brokers_settings = BrokersSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()
         self._withheld: Withheld | None = NOT_KNOWN_YET
         self._is_unsound = False
@@ -111,12 +111,12 @@ class Claimant:
     @property
     def protocol(self) -> InterBrokerProtocol:
         """The protocol version for the next term: the operator's setting, otherwise what the brokers report."""
-        return self._set_protocol or self._spoken.value
+        return self._set_protocol or self._brokers_protocol.value
 
     @property
     def inherited(self) -> Inherited:
         """The settings the next term takes from the brokers."""
-        return self._spoken_settings.value
+        return self._brokers_settings.value
 
     @property
     def has_passed(self) -> bool:
@@ -153,7 +153,7 @@ class Claimant:
                 if clash is not None and not clash.is_our_past:
                     self._tell(clash)
                     return
-                await self._look_until_brokers_have_spoken()
+                await self._look_until_brokers_have_answered()
                 await self._keep_looking()
                 return
 
@@ -161,7 +161,7 @@ class Claimant:
         _log.warning("cannot reach ZooKeeper; trying again", reason=reason)
         self._tell(Unreachable(reason))
 
-    async def _look_until_brokers_have_spoken(self) -> None:
+    async def _look_until_brokers_have_answered(self) -> None:
         """A cluster that passed once stays accepted, however many brokers die: that is when it most needs a controller.
 
         While no broker runs, none has confirmed that this process can lead; after a claim it therefore looks again.
@@ -173,7 +173,7 @@ class Claimant:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, LONGEST_LOOK_AGAIN_S)
                 continue
-            if verdict.have_brokers_spoken:
+            if verdict.has_any_answered:
                 return
             wait_s = FIRST_LOOK_AGAIN_S
             await asyncio.sleep(UNTIL_BROKERS_SPEAK_S)
@@ -204,7 +204,7 @@ class Claimant:
                 continue
             is_news = latest != as_of
             wait_s = LOOK_FOR_CHANGES_EVERY_S if is_news else min(2 * wait_s, LOOK_AT_ALL_EVERY_S)
-            due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_spoken else wait_s), latest
+            due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_answered else wait_s), latest
             self._judge_again(once_sound(verdict.findings))
 
     def _judge_again(self, findings: tuple[Finding, ...]) -> None:
@@ -223,12 +223,12 @@ class Claimant:
         before = self.protocol
         self._troubles.right(PART)
         now = asyncio.get_running_loop().time()
-        has_changed = self._spoken.heard(verdict.protocols, now)
+        has_changed = self._brokers_protocol.heard(verdict.protocols, now)
         if self._set_protocol is None and has_changed:
             _log.info("inter.broker.protocol.version determined", before=str(before), now=str(self.protocol))
             self._changes.append(f"inter.broker.protocol.version is {self.protocol} now, and was {before}")
         known = self.inherited
-        if self._spoken_settings.heard(verdict.settings, now, has_any_spoken=verdict.have_brokers_spoken):
+        if self._brokers_settings.heard(verdict.settings, now, has_any_answered=verdict.has_any_answered):
             if taken := self.inherited.shown():
                 _log.info("settings taken from the brokers", **taken)
             if self._has_passed:

@@ -28,7 +28,7 @@ def machine_settings(
     inherited = inherited or Inherited()
     cluster = settings.cluster.overridden(inherited.values)
     # A topic deleted before the brokers' setting is known cannot be restored.
-    is_deletion_known = inherited.are_heard or settings.is_deletion_set
+    is_deletion_known = inherited.are_known or settings.is_deletion_set
     return replace(
         settings.machine,
         cluster_id=cluster_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.candidacy.events import Event, ProtocolChanged, Unsound, Watching
-from controller.preflight.brokers_protocol import REMEMBERED_S, SpokenProtocol
+from controller.preflight.brokers_protocol import REMEMBERED_S, BrokersProtocol
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, parse_protocol
 from tests.simulation.zookeeper import Permission, RemoveNode
@@ -31,18 +31,18 @@ def protocol(world: World) -> str:
 
 
 def test_until_a_broker_tells_it_is_what_all_understand() -> None:
-    assert SpokenProtocol().value == OLDEST
+    assert BrokersProtocol().value == OLDEST
 
 
 def test_the_oldest_counts() -> None:
-    spoken = SpokenProtocol()
+    spoken = BrokersProtocol()
 
     assert spoken.heard({ONE: NEW, TWO: parse_protocol("2.8")}, 0.0)
     assert spoken.value == parse_protocol("2.8")
 
 
 def test_what_makes_no_difference_for_a_controller_is_no_change() -> None:
-    spoken = SpokenProtocol()
+    spoken = BrokersProtocol()
     spoken.heard({ONE: parse_protocol("3.8")}, 0.0)
 
     assert not spoken.heard({ONE: NEW}, 1.0)
@@ -50,7 +50,7 @@ def test_what_makes_no_difference_for_a_controller_is_no_change() -> None:
 
 
 def test_a_broker_that_restarts_counts_as_it_was_for_a_while() -> None:
-    spoken = SpokenProtocol()
+    spoken = BrokersProtocol()
     spoken.heard({ONE: NEW, TWO: OLD}, 0.0)
 
     assert not spoken.heard({ONE: NEW}, REMEMBERED_S)
@@ -59,7 +59,7 @@ def test_a_broker_that_restarts_counts_as_it_was_for_a_while() -> None:
 
 
 def test_the_last_report_counts_while_no_broker_answers() -> None:
-    spoken = SpokenProtocol()
+    spoken = BrokersProtocol()
     spoken.heard({ONE: NEW}, 0.0)
 
     assert not spoken.heard({}, 10 * REMEMBERED_S)
