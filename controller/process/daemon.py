@@ -48,7 +48,7 @@ from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.preflight import preflight_of
-from controller.process.replica_znode import Announcing
+from controller.process.replica_znode import ReplicaZnode
 from controller.process.terms import Leading
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
@@ -189,7 +189,7 @@ class Daemon:
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell
-        self._announcing = Announcing(
+        self._announcing = ReplicaZnode(
             self._own_id,
             lambda: self._claimant.bridge if self._claimant.has_passed else None,
             self.status,

@@ -21,7 +21,7 @@ WAIT_S = 10.0
 PART = "announcing"
 
 
-class Announcing:
+class ReplicaZnode:
     """Keeps `/kafka_zk_controller/replicas/<id>` up to date, in each session of this process.
 
     Nothing depends on it: a replica that may not write there can still lead.
