@@ -178,10 +178,10 @@ def _failures(mute: Mapping[BrokerId, BrokerSeen]) -> str:
 
 
 def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    spoken = {b: s for b, s in seen.brokers.items() if s.ranges is not None}
+    answered = {b: s for b, s in seen.brokers.items() if s.ranges is not None}
     check = Check.PROTOCOL
     ours = wanted.protocol or min((p for p in protocols(seen).values() if p is not None), default=OLDEST)
-    complaints = list(_not_understood(spoken, ours))
+    complaints = list(_not_understood(answered, ours))
     if complaints:
         texts = [text for _, text in complaints]
         hint = "set inter.broker.protocol.version as on the brokers"
@@ -189,17 +189,17 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
             hint += f"; the newest that all of them understand is {newest.major}.{newest.minor}"
         yield stop(check, "; ".join(texts[:SHOWN]), hint)
         return
-    foreign = {b: s.reported for b, s in spoken.items() if s.protocol is None and s.reported}
+    foreign = {b: s.reported for b, s in answered.items() if s.protocol is None and s.reported}
     if foreign:
         text = listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
-        make = stop if len(foreign) == len(spoken) else warning
+        make = stop if len(foreign) == len(answered) else warning
         hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
         yield make(check, f"{text}, which this controller does not support", f"{hint} on the brokers")
-    reported = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
+    reported = {b: s.protocol for b, s in answered.items() if s.protocol is not None}
     if not reported and foreign:
         return
     if not reported:
-        if spoken:
+        if answered:
             text = f"no broker reports its inter.broker.protocol.version; {ours} is used"
             yield warning(check, text, "allow this process to describe the brokers' configs, or compare them yourself")
         return
@@ -234,9 +234,9 @@ def _protocol_of(seen: BrokerSeen) -> InterBrokerProtocol | None:
 
 
 def _not_understood(
-    spoken: Mapping[BrokerId, BrokerSeen], ours: InterBrokerProtocol
+    answered: Mapping[BrokerId, BrokerSeen], ours: InterBrokerProtocol
 ) -> Iterator[tuple[InterBrokerProtocol | None, str]]:
-    for broker, seen in spoken.items():
+    for broker, seen in answered.items():
         ranges = seen.ranges or {}
         for api, version in ours.commands.items():
             if api in ranges and version not in ranges[api]:

@@ -49,7 +49,7 @@ from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import ReplicaZnode
-from controller.process.terms import Leading
+from controller.process.terms import Terms
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -187,8 +187,8 @@ class Daemon:
             )
         )
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
-        self._leading.decided = self._access_log.tell
+        self._terms = Terms(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._terms.decided = self._access_log.tell
         self._announcing = ReplicaZnode(
             self._own_id,
             lambda: self._claimant.bridge if self._claimant.has_passed else None,
@@ -237,7 +237,7 @@ class Daemon:
         return withheld is not None and withheld.is_known
 
     async def _live_brokers(self) -> Sequence[LiveBroker]:
-        live = self._leading.live_brokers()
+        live = self._terms.live_brokers()
         return await self._registered_brokers() if live is None else live
 
     async def _leader(self) -> LiveBroker | None:
@@ -257,7 +257,7 @@ class Daemon:
         """The first signal ends the process in good order, the second as fast as possible."""
         self._service_manager.stopping()
         if self._is_stopping:
-            self._leading.cut_short()
+            self._terms.cut_short()
             if self._last_resort is not None:
                 self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
         self._is_stopping = True
@@ -347,23 +347,23 @@ class Daemon:
             _log.exception("a claim failed; trying again later")
             outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
         if isinstance(outcome, Claimed):
-            self._leading.won(outcome)
+            self._terms.won(outcome)
         self._happened(outcome)
 
     async def _carry_out(self, order: TermOrder) -> None:
         match order:
             case BeginTerm():
-                self._leading.begin(self._server)
+                self._terms.begin(self._server)
             case Serve():
-                self._leading.serve(self._server)
+                self._terms.serve(self._server)
             case Drain():
-                self._leading.drain()
+                self._terms.drain()
             case Release():
-                await self._leading.end(self._server, is_graceful=True)
+                await self._terms.end(self._server, is_graceful=True)
             case Renew():
-                await self._leading.end(self._server, is_graceful=False, keeps_claim=True)
+                await self._terms.end(self._server, is_graceful=False, keeps_claim=True)
             case Abandon():
-                await self._leading.end(self._server, is_graceful=False)
+                await self._terms.end(self._server, is_graceful=False)
             case _:
                 assert_never(order)
 
@@ -374,5 +374,5 @@ class Daemon:
         await self._claimant.close()
         await self._monitoring.stop()
         self._access_log.close()
-        self._leading.close()
+        self._terms.close()
         self._service_manager.close()

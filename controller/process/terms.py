@@ -23,7 +23,7 @@ from controller.settings.term import TermSettings
 _log = structlog.get_logger(__name__)
 
 
-class Leading:
+class Terms:
     """Holds at most one term at a time, and what terms share."""
 
     def __init__(
