@@ -94,10 +94,10 @@ def in_one_line(progress: Progress) -> str:
     """The essentials, for a log."""
     counts = [f"{progress.count(s)} {s}" for s in Stage if s is not Stage.SETTLED and progress.count(s)]
     moving = f" ({', '.join(counts)})" if counts else ""
-    return f"{progress.done} of {len(progress.partitions)} partitions moved{moving}; {ruler(progress)}"
+    return f"{progress.done} of {len(progress.partitions)} partitions moved{moving}; {leader_of(progress)}"
 
 
-def ruler(progress: Progress) -> str:
+def leader_of(progress: Progress) -> str:
     """Which controller leads."""
     if progress.controller is None:
         return "no leader"
@@ -114,7 +114,9 @@ def draw(progress: Progress, caption: str = "") -> RenderableType:
         table.add_row(f"… and {len(progress.partitions) - _SHOWN_ROWS} more")
     bar = ProgressBar(total=max(1, len(progress.partitions)), completed=progress.done, width=40)
     head = Table.grid(padding=(0, 2))
-    head.add_row(Text(ruler(progress), "bold"), bar, f"{progress.done} of {len(progress.partitions)} moved", caption)
+    head.add_row(
+        Text(leader_of(progress), "bold"), bar, f"{progress.done} of {len(progress.partitions)} moved", caption
+    )
     return Group(Text(), head, table)
 
 

@@ -120,14 +120,14 @@ class Attempts:
             raise TooMany
         self._waiting[address] += 1
         try:
-            is_let_in = await loop.run_in_executor(self._comparing, self._lets_in, authorization, certificate)
+            is_admitted = await loop.run_in_executor(self._comparing, self._lets_in, authorization, certificate)
         finally:
             self._waiting[address] -= 1
             if not self._waiting[address]:
                 del self._waiting[address]
-        if not is_let_in:
+        if not is_admitted:
             self._fail(address, loop.time())
-        return is_let_in
+        return is_admitted
 
     def _fail(self, address: str, now: float) -> None:
         """Note a failure; the address that failed last is remembered longest."""
@@ -141,7 +141,7 @@ def authenticated(access: ReadAccess, open_paths: Container[str]) -> Any:
     """A middleware that answers only authorized clients. On open paths, others see the status code without a text."""
     attempts = Attempts(access.admits)
 
-    async def is_let_in(request: web.Request) -> bool:
+    async def is_admitted(request: web.Request) -> bool:
         authorization = request.headers.get("Authorization")
         if authorization is None and request.path in open_paths:
             return False
@@ -156,7 +156,7 @@ def authenticated(access: ReadAccess, open_paths: Container[str]) -> Any:
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = web.Response(status=401, text="Unauthorized\n", headers={"WWW-Authenticate": "Basic"})
         try:
-            if await is_let_in(request):
+            if await is_admitted(request):
                 return await handler(request)
         except TooMany:
             refusal = web.Response(status=429, text="Too many attempts\n", headers={"Retry-After": "60"})

@@ -146,7 +146,7 @@ def reassign(config: Path | None, **given: object) -> None:
 
 
 @contextmanager
-def _saying_who_is_silent(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
+def _reporting_silence(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
     """Tell the user early if no server answers: one who mistyped an address need not wait for the timeout."""
     word = f"no broker has answered at {address} yet; trying for {timeout_ms / 1000:g} s"
     timer = threading.Timer(SILENT_S, answer.warn, (word,))
@@ -175,7 +175,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
 
         answer.warn(zookeeper_cluster.DEPRECATED)
         assert options.zookeeper is not None, "demand_sound"
-        with _saying_who_is_silent(options.zookeeper, settings.timeout_ms, answer):
+        with _reporting_silence(options.zookeeper, settings.timeout_ms, answer):
             return zookeeper_cluster.ZooKeeperCluster(options.zookeeper, settings.timeout_ms)
     from controller.reassign import kafka_cluster
 
@@ -184,7 +184,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
 
         answer.warn(IGNORED)
     servers = _bootstrap_servers(options, settings, answer)
-    with _saying_who_is_silent(servers, settings.timeout_ms, answer):
+    with _reporting_silence(servers, settings.timeout_ms, answer):
         return kafka_cluster.KafkaCluster(servers, settings)
 
 
@@ -195,7 +195,7 @@ def _bootstrap_servers(options: Options, settings: ClientSettings, answer: Answe
     from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
     connect, security = options.config.zookeeper
-    with _saying_who_is_silent(connect, settings.timeout_ms, answer):
+    with _reporting_silence(connect, settings.timeout_ms, answer):
         zookeeper = ZooKeeperCluster(connect, settings.timeout_ms, security)
     try:
         return zookeeper.bootstrap_servers(settings.security_protocol)

@@ -84,7 +84,7 @@ class ConnectionQuotas:
         self._by_listener[listener] += 1
         self._by_address[address] += 1
         if leaving is not None:
-            self._push_out(leaving)
+            self._displace(leaving)
         return leaving
 
     def settle(self, connection: OpenConnection) -> OpenConnection | None:
@@ -104,7 +104,7 @@ class ConnectionQuotas:
         others = (c for c in around if c not in fresh | {connection} and (may_push_all or not c.is_identified))
         leaving = self._least_missed(others) or (connection if may_push_all else None)
         if leaving is not None:
-            self._push_out(leaving)
+            self._displace(leaving)
         return leaving
 
     def _crowd(self, listener: str, more: int) -> tuple[list[OpenConnection], str]:
@@ -153,7 +153,7 @@ class ConnectionQuotas:
         sending = [c for c in self._connections if c.unsent_since is not None and c is not connection]
         slowest = min(sending, key=lambda c: (c.is_broker, c.unsent_since or 0.0), default=None)
         if slowest is not None:
-            self._push_out(slowest)
+            self._displace(slowest)
         return slowest
 
     def release(self, connection: OpenConnection, answer: bytes) -> None:
@@ -165,7 +165,7 @@ class ConnectionQuotas:
         else:
             self.unsent_bytes -= size
 
-    def _push_out(self, connection: OpenConnection) -> None:
+    def _displace(self, connection: OpenConnection) -> None:
         self.left(connection)
         connection.leave()
 

@@ -216,7 +216,7 @@ class Relay:
             self._brokers.lost(broker, self._listener)
             raise NoBrokerAvailable(f"broker {broker.broker} does not say what it answers: {error}") from None
         try:
-            await self._demand_that_nobody_judges(broker.broker, connection)
+            await self._demand_no_authorizer(broker.broker, connection)
             return framed(
                 await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
             )
@@ -238,7 +238,7 @@ class Relay:
             return None
         try:
             connection = await self._to_the_controller(found[1])
-            await self._demand_that_nobody_judges(found[0], connection)
+            await self._demand_no_authorizer(found[0], connection)
         except (Broken, NoBrokerAvailable):
             return None
         if header.api_version not in self._controllers.get(header.api_key, NO_VERSION):
@@ -262,7 +262,7 @@ class Relay:
             self._controllers = await connection.versions(INTRODUCTION_S, CLIENT_ID)
         return connection
 
-    async def _demand_that_nobody_judges(self, node: BrokerId, connection: BrokerConnection) -> None:
+    async def _demand_no_authorizer(self, node: BrokerId, connection: BrokerConnection) -> None:
         """Ask on this very connection, so that the node that will get the request is the one that answers.
 
         Raises:

@@ -131,7 +131,7 @@ class Bridge:
         self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew, self._barred)
-        kazoo_internals.connect_for_ever(self._client)
+        kazoo_internals.keep_connecting(self._client)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self, when_silent: Callable[[str], None] = lambda _: None) -> None:

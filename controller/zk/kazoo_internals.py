@@ -92,7 +92,7 @@ def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None
     connection._connect = connect_if_renewing
 
 
-def begin_anew_where_only_strangers_are_let_in(
+def give_up_where_only_new_clients_are_accepted(
     client: KazooClient, is_over: Callable[[], bool], failed: Callable[[str], None]
 ) -> None:
     """Have the connection's thread give up a session that `is_over` if a server accepts new clients but not this one.
@@ -105,7 +105,7 @@ def begin_anew_where_only_strangers_are_let_in(
     connection = client._connection
     connect = connection._connect
 
-    def is_stranger_let_in(host: str, address: str, port: int) -> bool:
+    def is_new_client_accepted(host: str, address: str, port: int) -> bool:
         known = client._session_id, client._session_passwd, client.last_zxid
         callback, client._session_callback = client._session_callback, lambda _: None
         client._reset_session()
@@ -127,7 +127,7 @@ def begin_anew_where_only_strangers_are_let_in(
                 raise
             if connection._socket is not None:
                 connection._socket.close()
-            if not is_stranger_let_in(host, address, port):
+            if not is_new_client_accepted(host, address, port):
                 raise
             failed(_RESTORED.format(host, port))
             raise SessionExpiredError("a server accepts new clients, but not this one") from None
@@ -136,7 +136,7 @@ def begin_anew_where_only_strangers_are_let_in(
     connection._connect = connect_to
 
 
-def connect_for_ever(client: KazooClient) -> None:
+def keep_connecting(client: KazooClient) -> None:
     """Keep the connection's thread trying after any error, as after a dropped connection.
 
     `ConnectionHandler._connect_attempt` lets unknown errors, such as those of a TLS library or of a login, end the

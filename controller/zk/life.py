@@ -41,7 +41,7 @@ class SessionLife:
         self._silent_since: float | None = None
         client.add_listener(self._note_silence)
         kazoo_internals.renew_only_while(client, lambda: self._still_s() < session_s / 2)
-        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, self._is_over, failed)
+        kazoo_internals.give_up_where_only_new_clients_are_accepted(client, self._is_over, failed)
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Tie the session to this loop."""

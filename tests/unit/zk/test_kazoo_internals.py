@@ -266,7 +266,7 @@ def test_an_error_that_kazoo_does_not_know_does_not_end_its_thread(
         raise ValueError("server_hostname cannot start with a dot")
 
     monkeypatch.setattr(client._connection, "_connect", connect)
-    kazoo_internals.connect_for_ever(client)
+    kazoo_internals.keep_connecting(client)
 
     assert client._connection._connect_attempt("h", "127.0.0.1", 1, None) is None
     assert states == [KazooState.CONNECTED, KazooState.SUSPENDED]
@@ -293,7 +293,7 @@ class Restored:
         self.states: list[str] = []
         monkeypatch.setattr(client._connection, "_connect", self._connect)
         client.add_listener(self.states.append)
-        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, lambda: self.is_over, self.reasons.append)
+        kazoo_internals.give_up_where_only_new_clients_are_accepted(client, lambda: self.is_over, self.reasons.append)
         client._session_id, client._session_passwd, client.last_zxid = 42, b"secret", 77
 
     def _connect(self, *_: object) -> tuple[float, float]:
