@@ -55,12 +55,12 @@ def release(  # noqa: PLR0913 (one parameter an option)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
     else:
-        for line in _told(outcome, is_undone=undo, timeout_s=timeout_s):
+        for line in _lines(outcome, is_undone=undo, timeout_s=timeout_s):
             click.echo(line)
     sys.exit(OK if outcome.is_done else FAILED)
 
 
-def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
+def _lines(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
     holder = f"broker {outcome.controller}" if outcome.controller is not None else "no process"
     if outcome.is_done and is_undone:
         return [f"Taken back: replica {outcome.controller} of this controller holds /controller."]

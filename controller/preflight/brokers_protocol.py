@@ -26,16 +26,16 @@ class _Remembered(Generic[_Reported]):
     """
 
     def __init__(self) -> None:
-        self._told: dict[BrokerId, tuple[_Reported, float]] = {}
+        self._reports: dict[BrokerId, tuple[_Reported, float]] = {}
 
     def heard(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
         """Take in the reports of the registered brokers; return every report that counts now."""
         for broker, report in reported.items():
-            known = report if report is not None or broker not in self._told else self._told[broker][0]
+            known = report if report is not None or broker not in self._reports else self._reports[broker][0]
             if known is not None:
-                self._told[broker] = (known, now)
-        self._told = {b: (known, at) for b, (known, at) in self._told.items() if now - at <= REMEMBERED_S}
-        return [known for known, _ in self._told.values()]
+                self._reports[broker] = (known, now)
+        self._reports = {b: (known, at) for b, (known, at) in self._reports.items() if now - at <= REMEMBERED_S}
+        return [known for known, _ in self._reports.values()]
 
 
 class BrokersProtocol:

@@ -108,7 +108,7 @@ class Lines:
     """Elsewhere: a line for each move that ended, and one for all the others together."""
 
     def __init__(self) -> None:
-        self._told: set[Ended] = set()
+        self._shown: set[Ended] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -121,8 +121,8 @@ class Lines:
     def show(self, snapshot: Snapshot) -> None:
         """Print what is new, then the sum."""
         for ended in snapshot.ended:
-            if ended not in self._told:
-                self._told.add(ended)
+            if ended not in self._shown:
+                self._shown.add(ended)
                 click.echo(ended_sentence(ended))
         if snapshot.moving:
             click.echo(summary(snapshot))

@@ -80,7 +80,7 @@ class MetadataAnswers:
         for_all: _Key = (caller.listener, version, operations, None)
         own: _Key = (caller.listener, version, operations, (caller.principal, caller.address))
         async with self._building:
-            _demand_somebody(has_hung_up)
+            _demand_connected(has_hung_up)
             key = for_all if for_all in self._kept else own
             kept = self._kept.pop(key, None)
             if kept is None or kept.generation < asked_at:
@@ -129,7 +129,7 @@ class MetadataAnswers:
         has_hung_up: Callable[[], bool],
     ) -> ClusterDescription:
         async with lane:
-            _demand_somebody(has_hung_up)
+            _demand_connected(has_hung_up)
             began = time.thread_time()
             found = await self._inquiries.ask(request, caller)
             assert isinstance(found, ClusterDescription)
@@ -139,7 +139,7 @@ class MetadataAnswers:
         return found
 
 
-def _demand_somebody(has_hung_up: Callable[[], bool]) -> None:
+def _demand_connected(has_hung_up: Callable[[], bool]) -> None:
     if has_hung_up():
         raise ConnectionResetError("the client hung up before its turn came")
 

@@ -76,7 +76,7 @@ def _nothing(*_: object) -> bool:
     return False
 
 
-def _nobody_listens(*_: object) -> None:
+def _not_recorded(*_: object) -> None:
     """For a service without a log of decisions."""
 
 
@@ -98,7 +98,7 @@ class Service:
         """Whether a client may do something with at least one resource of a type."""
         self.withheld: Callable[[], Withheld | None] = lambda: None
         """Why requests that need an authorizer of this process are refused, if they are."""
-        self.judged: Judged = _nobody_listens
+        self.judged: Judged = _not_recorded
         """Receives decisions about rights and the requests they concern, where there is an authorizer."""
         self.own_id = own_id
         self.observer = observer

@@ -63,7 +63,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(params=["theirs", "ours"])
-def leader_of(request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path: Path) -> Iterator[str]:
+def ruler(request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path: Path) -> Iterator[str]:
     """Whose controller leads."""
     with ExitStack() as stack:
         if request.param == OURS:
@@ -193,9 +193,9 @@ def test_a_controllers_own_configuration_names_the_cluster(cluster: LocalCluster
 
 @pytest.mark.timeout(400)
 def test_a_throttled_move_is_begun_told_and_cancelled_in_the_same_words(
-    leader_of: str, cluster: LocalCluster, tmp_path: Path
+    ruler: str, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    who = (*TOOLS, OURS) if leader_of == "theirs" else ("3.9.1", OURS)
+    who = (*TOOLS, OURS) if ruler == "theirs" else ("3.9.1", OURS)
 
     *kafkas, ours = walked(throttled_and_cancelled, cluster, who, tmp_path)
 
@@ -236,7 +236,7 @@ def test_mistakes_are_named_in_the_same_words(cluster: LocalCluster, tmp_path: P
 
 
 @pytest.mark.timeout(300)
-def test_a_move_is_followed_to_its_end(leader_of: str, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_move_is_followed_to_its_end(ruler: str, cluster: LocalCluster, tmp_path: Path) -> None:
     subject = Subject(cluster, OURS, tmp_path)
     subject.fill(4_000_000)
     access = ("--bootstrap-server", cluster.bootstrap_servers)

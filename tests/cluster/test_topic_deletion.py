@@ -1,4 +1,4 @@
-"""Real brokers: topics are deleted through dead brokers, moves, fail-overs and changes of leader_of, and come again."""
+"""Real brokers: topics are deleted through dead brokers, moves, fail-overs and changes of ruler, and come again."""
 
 from __future__ import annotations
 

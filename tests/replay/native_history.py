@@ -37,7 +37,7 @@ class Work:
         self.say = say
 
     def admin(self) -> KafkaAdminClient:
-        return KafkaAdminClient(bootstrap_servers=self.leader_of(), request_timeout_ms=60_000)
+        return KafkaAdminClient(bootstrap_servers=self.ruler(), request_timeout_ms=60_000)
 
     def all_of_it(self) -> None:
         for step in (
@@ -185,7 +185,7 @@ class Work:
         self.zookeeper.create(path, msgspec.json.encode(value))
         wait_for(lambda: not self.zookeeper.exists(path), f"{path} was worked off", timeout_s=120)
 
-    def leader_of(self) -> str:
+    def ruler(self) -> str:
         return self.cluster.brokers[wait_for(self.controller, "a controller")].address
 
     def bystander(self) -> int:

@@ -38,11 +38,13 @@ class Working:
         self.ensemble = Ensemble()
         self.ensemble.zookeeper.make_path(ROOT)
         self.process = Process(self.ensemble)
-        self._told: list[Event] = []
-        self.reader = Reader(self.process.bridge, self._told.append, what=watched(follows_reassignments=True))
+        self._emitted: list[Event] = []
+        self.reader = Reader(self.process.bridge, self._emitted.append, what=watched(follows_reassignments=True))
         self.process.do(self.reader.load())
         bridge, reader = self.process.bridge, self.reader
-        self._writer = Writer(bridge, self._told.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives)
+        self._writer = Writer(
+            bridge, self._emitted.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives
+        )
         self._commits = 0
 
     def write(self, *writes: Write) -> CommitId:
@@ -55,7 +57,7 @@ class Working:
         """The outcome of a transaction."""
 
         def found() -> list[Event]:
-            return [e for e in self._told if isinstance(e, Committed | Conflicted) and e.commit == commit]
+            return [e for e in self._emitted if isinstance(e, Committed | Conflicted) and e.commit == commit]
 
         (event,) = self.ensemble.until(found)
         assert isinstance(event, Committed | Conflicted)
@@ -70,7 +72,7 @@ class Working:
 
         def found() -> Fact | None:
             node = self.ensemble.zookeeper.nodes.get(path)
-            facts = [f for e in self._told if isinstance(e, Observed) for f in e.facts if f.address.path == path]
+            facts = [f for e in self._emitted if isinstance(e, Observed) for f in e.facts if f.address.path == path]
             is_so = facts and node is not None and node.data == data and facts[-1].as_of == node.mzxid
             return facts[-1] if is_so else None
 
