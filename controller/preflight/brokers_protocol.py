@@ -28,7 +28,7 @@ class _Remembered(Generic[_Reported]):
     def __init__(self) -> None:
         self._reports: dict[BrokerId, tuple[_Reported, float]] = {}
 
-    def heard(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
+    def update(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
         """Take in the reports of the registered brokers; return every report that counts now."""
         for broker, report in reported.items():
             known = report if report is not None or broker not in self._reports else self._reports[broker][0]
@@ -45,7 +45,7 @@ class BrokersProtocol:
         self.value = OLDEST
         self._remembered: _Remembered[InterBrokerProtocol] = _Remembered()
 
-    def heard(self, reported: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
+    def update(self, reported: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
         """Take in the reports of the registered brokers. True if the cluster has to be led by another version from now
         on.
 
@@ -53,7 +53,7 @@ class BrokersProtocol:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        self.value = min(self._remembered.heard(reported, now), default=before)
+        self.value = min(self._remembered.update(reported, now), default=before)
         return self.value.manner != before.manner
 
 
@@ -66,14 +66,14 @@ class BrokersSettings:
         self._given = given
         self._remembered: _Remembered[BrokerSettings] = _Remembered()
 
-    def heard(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
+    def update(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
         """Take in the reports of the registered brokers. True if other settings are in force from now on.
 
         Units:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        known = self._remembered.heard(reported, now)
+        known = self._remembered.update(reported, now)
         if known:
             self.value = inherited(known, self._given)
         elif has_any_answered and not before.are_known:

@@ -223,12 +223,12 @@ class Claimant:
         before = self.protocol
         self._troubles.right(PART)
         now = asyncio.get_running_loop().time()
-        has_changed = self._brokers_protocol.heard(verdict.protocols, now)
+        has_changed = self._brokers_protocol.update(verdict.protocols, now)
         if self._set_protocol is None and has_changed:
             _log.info("inter.broker.protocol.version determined", before=str(before), now=str(self.protocol))
             self._changes.append(f"inter.broker.protocol.version is {self.protocol} now, and was {before}")
         known = self.inherited
-        if self._brokers_settings.heard(verdict.settings, now, has_any_answered=verdict.has_any_answered):
+        if self._brokers_settings.update(verdict.settings, now, has_any_answered=verdict.has_any_answered):
             if taken := self.inherited.shown():
                 _log.info("settings taken from the brokers", **taken)
             if self._has_passed:

@@ -1,4 +1,4 @@
-"""What is in force? The parts that the product is made from, each with only what one part of it uses."""
+"""Which settings are in force? One part for each part of the product, with only what that uses."""
 
 from __future__ import annotations
 

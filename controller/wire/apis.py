@@ -431,7 +431,7 @@ CONFIGS = _answered_by(Answerer.ANY_BROKER_OR_THIS_NODE)
 ANSWERED = _versions(_treated(Treatment.ANSWERED) | CONFIGS)
 """What this node answers as any node does, entirely or for itself: versions by api key."""
 RELAYABLE = _treated(Treatment.RELAYED)
-"""What any broker can answer."""
+"""Requests that any broker can answer."""
 OF_THE_USER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
 """Delegation tokens, which belong to the user who asks for them."""
 CHANGES = frozenset(key.value for key in ApiKey if key.row.pool is Pool.CHANGES)
@@ -442,13 +442,13 @@ FORWARDED = _answered_by(Answerer.CONTROLLER_BY_WAY_OF_OTHERS)
 """What clients ask the controller. A replica that does not lead forwards it to the leader: some clients keep the
 address of a controller that was killed, and get answers there again as soon as it has been restarted."""
 LED = _answered_by(Answerer.LEADER_OR_COORDINATOR)
-"""What only a leader or coordinator is asked, so never the controller, and is listed nevertheless: clients compute what
-the cluster can do from what each node lists. Java clients before 3.0 break when a single node does not list Produce."""
+"""Requests only for leaders or coordinators, so never for the controller, but listed in ApiVersions: clients derive the
+cluster's capabilities from what each node lists. Java clients before 3.0 break if a single node does not list Produce."""
 BELIEVED: Mapping[int, VersionRange] = MappingProxyType(
     {key.value: key.row.believed for key in ApiKey if key.row.believed is not None}
 )
-"""What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
-listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
+"""What every broker from 2.4 to 3.9 answers. Offered while no broker can be asked: clients assume that no node of the
+cluster understands an unlisted request, and give up; one whose connection is closed asks another node."""
 THROTTLED_SINCE: Mapping[int, int] = MappingProxyType(
     {key.value: key.row.throttled_since for key in ApiKey if key.row.throttled_since is not None}
 )

@@ -37,32 +37,32 @@ def test_until_a_broker_tells_it_is_what_all_understand() -> None:
 def test_the_oldest_counts() -> None:
     spoken = BrokersProtocol()
 
-    assert spoken.heard({ONE: NEW, TWO: parse_protocol("2.8")}, 0.0)
+    assert spoken.update({ONE: NEW, TWO: parse_protocol("2.8")}, 0.0)
     assert spoken.value == parse_protocol("2.8")
 
 
 def test_what_makes_no_difference_for_a_controller_is_no_change() -> None:
     spoken = BrokersProtocol()
-    spoken.heard({ONE: parse_protocol("3.8")}, 0.0)
+    spoken.update({ONE: parse_protocol("3.8")}, 0.0)
 
-    assert not spoken.heard({ONE: NEW}, 1.0)
+    assert not spoken.update({ONE: NEW}, 1.0)
     assert spoken.value == NEW
 
 
 def test_a_broker_that_restarts_counts_as_it_was_for_a_while() -> None:
     spoken = BrokersProtocol()
-    spoken.heard({ONE: NEW, TWO: OLD}, 0.0)
+    spoken.update({ONE: NEW, TWO: OLD}, 0.0)
 
-    assert not spoken.heard({ONE: NEW}, REMEMBERED_S)
-    assert spoken.heard({ONE: NEW}, REMEMBERED_S + 1)
+    assert not spoken.update({ONE: NEW}, REMEMBERED_S)
+    assert spoken.update({ONE: NEW}, REMEMBERED_S + 1)
     assert spoken.value == NEW
 
 
 def test_the_last_report_counts_while_no_broker_answers() -> None:
     spoken = BrokersProtocol()
-    spoken.heard({ONE: NEW}, 0.0)
+    spoken.update({ONE: NEW}, 0.0)
 
-    assert not spoken.heard({}, 10 * REMEMBERED_S)
+    assert not spoken.update({}, 10 * REMEMBERED_S)
     assert spoken.value == NEW
 
 
