@@ -443,7 +443,7 @@ FORWARDED = _answered_by(Answerer.CONTROLLER_BY_WAY_OF_OTHERS)
 address of a controller that was killed, and get answers there again as soon as it has been restarted."""
 LED = _answered_by(Answerer.LEADER_OR_COORDINATOR)
 """Requests only for leaders or coordinators, so never for the controller, but listed in ApiVersions: clients derive the
-cluster's capabilities from what each node lists. Java clients before 3.0 break if a single node does not list Produce."""
+cluster's capabilities from what each node lists. Java clients before 3.0 break if one node does not list Produce."""
 BELIEVED: Mapping[int, VersionRange] = MappingProxyType(
     {key.value: key.row.believed for key in ApiKey if key.row.believed is not None}
 )
