@@ -104,7 +104,7 @@ def compare(version: str, count: int, seed: int, directory: Path) -> Comparison:
         nodes: dict[str, list[Answer]] = {}
         unfit = {key: value for key, value in SETTINGS.items() if key not in ("authorizer.class.name", "super.users")}
         alone = replicas.enter_context(_replica(cluster, directory, 903, unfit))
-        wait_until(lambda: "has no authorizer" in alone.get("/readyz")[1], "it knows that it must not lead")
+        wait_until(lambda: "this process has none" in alone.get("/readyz")[1], "it knows that it must not lead")
         nodes["without authorizer"] = ask_all(alone.address, sent)
         leader = replicas.enter_context(_replica(cluster, directory, 901, SETTINGS))
         leader.await_phase("active")
