@@ -13,9 +13,9 @@ from zk_layout.znodes.brokers import Endpoint
 Script = Callable[["Peer", ReceivedCommand, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def acknowledge(_peer: Peer, told: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+async def acknowledge(_peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
     """Acknowledge, as every healthy broker does."""
-    writer.write(encode_acknowledgement(told))
+    writer.write(encode_acknowledgement(received))
 
 
 class Peer:
@@ -23,7 +23,7 @@ class Peer:
 
     def __init__(self, script: Script = acknowledge) -> None:
         self.script = script
-        self.told: list[ReceivedCommand] = []
+        self.received: list[ReceivedCommand] = []
         self._server = MessageServer(self._serve)
         self.start = self._server.start
         self.stop = self._server.stop
@@ -44,9 +44,9 @@ class Peer:
         return self._server.connections
 
     async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
-        told = decode_command(frame)
-        self.told.append(told)
-        await self.script(self, told, writer)
+        received = decode_command(frame)
+        self.received.append(received)
+        await self.script(self, received, writer)
 
 
 @contextlib.asynccontextmanager

@@ -115,10 +115,10 @@ def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str
     made = us()
     listens = "SASL_PLAINTEXT" if made.protocol == "PLAINTEXT" else made.protocol
 
-    told = outcome(made, listens, identity)
+    failure = outcome(made, listens, identity)
 
-    assert says in told
-    assert "guessed" not in told
+    assert says in failure
+    assert "guessed" not in failure
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_who_has_a_token_is_let_in(options: str, says: str, identity: Path) -> N
     module = Secret(f"{OAUTHBEARER_LOGIN} required {options};")
     us = TowardsBrokers(BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module), time.monotonic, print)
 
-    told = outcome(us, "SASL_PLAINTEXT", identity, clock=lambda: round(time.time() * 1000))
+    failure = outcome(us, "SASL_PLAINTEXT", identity, clock=lambda: round(time.time() * 1000))
 
-    assert says in told if says else told == ""
+    assert says in failure if says else failure == ""
 
 
 def test_nothing_else_waits_while_a_token_is_fetched() -> None:

@@ -81,9 +81,9 @@ def test_what_is_wrong_can_be_read_by_a_program() -> None:
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_check_of_a_cluster_whose_zookeeper_is_silent_says_so_and_has_its_own_exit_code(output: str) -> None:
-    nobody = ("--set=zookeeper.connect=127.0.0.1:1", "--set=zookeeper.connection.timeout.ms=100")
+    unreachable = ("--set=zookeeper.connect=127.0.0.1:1", "--set=zookeeper.connection.timeout.ms=100")
 
-    answer = ask("run", *LEAST, *nobody, "--check-cluster", f"--output={output}")
+    answer = ask("run", *LEAST, *unreachable, "--check-cluster", f"--output={output}")
 
     reason = "no ZooKeeper server answers at 127.0.0.1:1"
     assert answer.exit_code == UNREACHABLE

@@ -61,8 +61,8 @@ def test_a_replica_that_wants_tls_and_a_user_is_asked_with_a_file(tmp_path: Path
     (tmp_path / "password").write_text(PASSWORD + "\n")
     right = tmp_path / "client.yml"
     right.write_text("basic_auth: {username: ann, password_file: password}\ntls_config: {ca_file: server.pem}\n")
-    nobody, bad = tmp_path / "nobody.yml", tmp_path / "bad.yml"
-    nobody.write_text("tls_config: {insecure_skip_verify: true}\n")
+    without_user, bad = tmp_path / "without_user.yml", tmp_path / "bad.yml"
+    without_user.write_text("tls_config: {insecure_skip_verify: true}\n")
     bad.write_text("basic_auth: {user: ann}\n")
 
     async def ask(file: Path | None, scheme: str = "https") -> Result:
@@ -72,7 +72,7 @@ def test_a_replica_that_wants_tls_and_a_user_is_asked_with_a_file(tmp_path: Path
             return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--url", url, *given])
 
     assert asyncio.run(ask(right)).exit_code == OK
-    refused = asyncio.run(ask(nobody))
+    refused = asyncio.run(ask(without_user))
     assert (refused.exit_code, "answers 401 Unauthorized; give a user" in refused.stderr) == (UNREACHABLE, True)
     unencrypted = asyncio.run(ask(None, "http"))
     assert (unencrypted.exit_code, "https://" in unencrypted.stderr) == (UNREACHABLE, True)

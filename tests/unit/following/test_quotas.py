@@ -61,7 +61,7 @@ class Following:
     def limits_users(self) -> bool:
         return self.follower.limits_users
 
-    def told(self) -> dict[QuotaEntity, float | None]:
+    def known(self) -> dict[QuotaEntity, float | None]:
         """What the term knows now."""
         return {e: rate for event in self.heard if isinstance(event, QuotasRead) for e, rate in event.rates}
 
@@ -93,7 +93,7 @@ def test_everything_that_is_there_is_read_at_every_level(following: Following) -
     following.begin()
     following.until(QuotaEntity(None, DEFAULT), 7.0)
 
-    assert following.told() == {entity: float(number) for number, entity in enumerate(levels.values())}
+    assert following.known() == {entity: float(number) for number, entity in enumerate(levels.values())}
     assert following.notices == []
 
 
@@ -136,7 +136,7 @@ def test_each_change_counts(following: Following) -> None:
         MakeNode(f"{USERS}/bob/clients/tool", limited(4)),
     )
     following.until(QuotaEntity("bob", "tool"), 4.0)
-    assert following.told() == {ANN: None, QuotaEntity("bob", "tool"): 4.0}
+    assert following.known() == {ANN: None, QuotaEntity("bob", "tool"): 4.0}
 
 
 def test_what_was_written_without_a_notification_applies_from_the_next_session_on(following: Following) -> None:
@@ -146,11 +146,11 @@ def test_what_was_written_without_a_notification_applies_from_the_next_session_o
 
     following.ensemble.write(RemoveNode(f"{USERS}/ann"), MakeNode(f"{CLIENTS}/tool", limited(1)))
     following.wait(5)
-    assert following.told() == {ANN: 2.0}
+    assert following.known() == {ANN: 2.0}
 
     following.ensemble.zookeeper.close_session(following.process.bridge.session)
     following.until(QuotaEntity(None, "tool"), 1.0)
-    assert following.told() == {ANN: None, QuotaEntity(None, "tool"): 1.0}
+    assert following.known() == {ANN: None, QuotaEntity(None, "tool"): 1.0}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_names_that_kafka_does_not_use_are_no_quotas(following: Following) -> No
     following.begin()
     following.until(ANN, 2.0)
 
-    assert following.told() == {ANN: 2.0}
+    assert following.known() == {ANN: 2.0}
 
 
 @pytest.mark.parametrize("path", [USERS, f"{USERS}/ann", f"{USERS}/ann/clients", CONFIG_CHANGES])

@@ -19,7 +19,7 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 
 def changes(world: World) -> list[Event]:
     """Its reports about protocols."""
-    return [event for event in world.told if isinstance(event, ProtocolChanged)]
+    return [event for event in world.emitted if isinstance(event, ProtocolChanged)]
 
 
 def protocol(world: World) -> str:
@@ -95,22 +95,22 @@ def test_a_broker_that_is_too_busy_to_tell_does_not_count_as_the_newest_that_it_
 
     busy.is_busy = False
     world.until(Watching)
-    told = changes(world)
+    before = changes(world)
     busy.is_busy = True
     world.goes_on(REMEMBERED_S + 120.0)
 
-    assert (protocol(world), changes(world)) == ("2.7-IV2", told)
+    assert (protocol(world), changes(world)) == ("2.7-IV2", before)
 
 
 def test_a_broker_that_is_there_and_mute_counts_as_it_was_and_one_that_has_gone_does_for_a_while() -> None:
     old = Broker(protocol="2.7")
     world = World(AUTO).runs(Broker(), old)
     world.passes()
-    told = changes(world)
+    before = changes(world)
     old.is_mute = True
 
     world.goes_on(REMEMBERED_S + 120.0)
-    assert (protocol(world), changes(world)) == ("2.7-IV2", told)
+    assert (protocol(world), changes(world)) == ("2.7-IV2", before)
 
     world.ensemble.write(RemoveNode("/brokers/ids/2"))
     world.goes_on(REMEMBERED_S - 60.0)
@@ -134,32 +134,32 @@ def test_a_protocol_that_this_controller_does_not_speak_is_no_newer_one(settings
 def test_no_term_is_ended_for_another_one_that_could_not_load() -> None:
     world = World(AUTO).runs(Broker(protocol="2.4"))
     world.passes()
-    told = changes(world)
+    before = changes(world)
     world.ensemble.zookeeper.acls["/brokers/topics"] = Permission.ALL & ~Permission.READ
 
     world.restarts(1, Broker())
     world.goes_on(60.0)
-    assert (protocol(world), changes(world)) == ("3.9-IV0", told)
+    assert (protocol(world), changes(world)) == ("3.9-IV0", before)
 
     del world.ensemble.zookeeper.acls["/brokers/topics"]
     world.goes_on(10.0)
-    assert len(changes(world)) == len(told) + 1
+    assert len(changes(world)) == len(before) + 1
 
 
 def test_a_rolling_upgrade_is_followed_when_the_last_broker_has_been_raised() -> None:
     world = World(AUTO).runs(Broker(protocol="2.4"), Broker(protocol="2.4"))
     world.passes()
-    told = changes(world)
+    before = changes(world)
 
     world.restarts(1, Broker())
     world.goes_on(20.0)
-    assert (protocol(world), changes(world)) == ("2.4-IV1", told)
+    assert (protocol(world), changes(world)) == ("2.4-IV1", before)
 
     world.restarts(2, Broker())
     world.goes_on(20.0)
 
     assert protocol(world) == "3.9-IV0"
-    assert [str(e) for e in changes(world)[len(told) :]] == [
+    assert [str(e) for e in changes(world)[len(before) :]] == [
         "ProtocolChanged(detail='inter.broker.protocol.version is 3.9-IV0 now, and was 2.4-IV1')"
     ]
 
@@ -232,7 +232,7 @@ def test_what_turns_out_later_forbids_nothing_any_more() -> None:
     world.restarts(1, Broker())
     world.goes_on(20.0)
 
-    assert not [event for event in world.told if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
     assert "this process is not reached" in world.claimant.warnings[0]
 
 

@@ -81,7 +81,7 @@ def test_who_leads_refuses_clients_from_the_first_broker_on_that_judges_and_must
     world.passes()
     world.goes_on(120)
     assert withheld(world) is None
-    told = len(world.told)
+    before = len(world.emitted)
 
     with capture_logs() as logs:
         world.restarts(1, Broker(authorizer=ACLS))
@@ -89,17 +89,17 @@ def test_who_leads_refuses_clients_from_the_first_broker_on_that_judges_and_must
     errors = [line for line in logs if line["log_level"] == "error"]
     assert [line["event"] for line in errors] == ["refusing clients' requests; brokers are still served"]
     assert world.claimant.warnings
-    assert not [event for event in world.told[told:] if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted[before:] if isinstance(event, Unsound)]
 
     world.restarts(2, Broker(authorizer=ACLS))
     world.goes_on(LOOKS_WITHIN_S)
-    unsound = [event for event in world.told[told:] if isinstance(event, Unsound)]
+    unsound = [event for event in world.emitted[before:] if isinstance(event, Unsound)]
     assert f"brokers 1, 2 use the authorizer {ACLS}, and this process has none" in unsound[-1].reason
 
-    told = len(world.told)
+    before = len(world.emitted)
     for number in (1, 2):
         world.restarts(number, Broker())
-    world.until(Watching, told)
+    world.until(Watching, before)
     assert withheld(world) is None
 
 

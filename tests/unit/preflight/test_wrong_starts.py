@@ -83,11 +83,11 @@ def test_the_brokers_of_a_new_cluster_are_looked_at_when_they_come() -> None:
     world.write("/cluster/id", b"{}")
     first = world.starts(Broker(listener="INSIDE"))
     assert "no broker has a listener PLAINTEXT" in str(world.until(Unsound))
-    told = len(world.told)
+    before = len(world.emitted)
     world.restarts(first, Broker(listener="INSIDE"))
     world.starts(Broker())
 
-    world.until(Watching, told)
+    world.until(Watching, before)
 
 
 def test_a_broker_of_a_new_cluster_that_registers_before_it_listens_costs_no_term() -> None:
@@ -97,7 +97,7 @@ def test_a_broker_of_a_new_cluster_that_registers_before_it_listens_costs_no_ter
     world.is_reached = False
 
     world.goes_on(20.0)
-    assert not [event for event in world.told if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
     assert "no broker answers on listener PLAINTEXT: broker 1 (" in str(world.claimant.warnings)
 
     world.brokers[first].is_mute = False
@@ -117,7 +117,7 @@ def test_no_trouble_with_looking_ends_a_reign_that_began_before_any_broker_ran()
     world.ensemble.zookeeper.acls["/config"] = Permission.READ  # what is missing cannot be created
     world.goes_on(10.0)
 
-    assert not [event for event in world.told if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
 
 
 def test_a_bug_in_the_checks_is_reported_by_a_process_that_has_not_passed_yet() -> None:
@@ -134,7 +134,7 @@ def test_brokers_of_a_new_cluster_that_could_not_be_listed_for_a_while_are_still
     world.passes()
     world.ensemble.zookeeper.acls["/brokers/ids"] = Permission.ALL & ~Permission.READ
     world.goes_on(10.0)
-    assert not [event for event in world.told if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
 
     del world.ensemble.zookeeper.acls["/brokers/ids"]
     world.starts(Broker(listener="INSIDE"))
@@ -416,7 +416,7 @@ def test_a_refusal_is_reported_again_only_while_it_lasts() -> None:
     world = World().runs(Broker(listener="INSIDE"))
     world.refusal()
     world.goes_on(60.0)
-    assert 10 < len(world.told) < 20
+    assert 10 < len(world.emitted) < 20
 
     world.ensemble.write(RemoveNode("/brokers/ids/1"))
     world.starts(Broker())

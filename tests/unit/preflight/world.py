@@ -61,7 +61,7 @@ class Broker:
     ) -> None:
         self.rack = rack
         self.also = also
-        self.told = {"authorizer.class.name": authorizer, **(settings or {})}
+        self.reported = {"authorizer.class.name": authorizer, **(settings or {})}
         self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
         self.protocol = protocol
         self.listener = listener
@@ -75,17 +75,17 @@ class Broker:
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return encode_api_versions(header, self.ranges)
-        return None if self.is_busy else encode_described(header, self.protocol, self.told)
+        return None if self.is_busy else encode_described(header, self.protocol, self.reported)
 
 
-def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[str, str] | None = None) -> bytes:
+def encode_described(header: RequestHeader, protocol: str | None, reported: Mapping[str, str] | None = None) -> bytes:
     """An answer to DescribeConfigs v1 as brokers write it. A value that begins with `!` was set at run time for all
     brokers, with `!!` for this one, and would otherwise be `false`."""
     error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
     configs = struct.pack(">i", 0)
     if protocol is not None:
-        all_of_it = {"inter.broker.protocol.version": protocol, **(told or {})}
+        all_of_it = {"inter.broker.protocol.version": protocol, **(reported or {})}
         configs = struct.pack(">i", len(all_of_it))
         for key, value in all_of_it.items():
             source = (b"\4", b"\3", b"\2")[len(value) - len(value.lstrip("!"))]
@@ -127,7 +127,7 @@ class World:
 
     def __init__(self, *settings: str, is_new_cluster: bool = False) -> None:
         self.ensemble = Ensemble()
-        self.told: list[Event] = []
+        self.emitted: list[Event] = []
         self.verdicts: list[Verdict] = []
         self.brokers: dict[BrokerId, Broker] = {}
         self.is_reached = True
@@ -155,7 +155,7 @@ class World:
             wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
-        self.claimant = Claimant(self.settings.claim, self, self.told.append, new_bridge=self._bridge)
+        self.claimant = Claimant(self.settings.claim, self, self.emitted.append, new_bridge=self._bridge)
 
     # the cluster
 
@@ -206,7 +206,7 @@ class World:
             self._loop.start(self.claimant.reach())
 
         def found() -> _Told | None:
-            return next((event for event in self.told[after:] if isinstance(event, kind)), None)
+            return next((event for event in self.emitted[after:] if isinstance(event, kind)), None)
 
         return self.ensemble.until(found)
 
@@ -214,14 +214,14 @@ class World:
         """Why it does not claim; nothing was written."""
         before = dict(self.ensemble.zookeeper.nodes)
         event = self.until(Unsound)
-        assert Watching() not in self.told
+        assert Watching() not in self.emitted
         assert dict(self.ensemble.zookeeper.nodes) == before
         return event.reason
 
     def passes(self) -> Verdict:
         """It may claim; return its findings."""
         self.until(Watching)
-        assert not [event for event in self.told if isinstance(event, Unsound)]
+        assert not [event for event in self.emitted if isinstance(event, Unsound)]
         return self.verdicts[-1]
 
     def goes_on(self, for_s: float) -> None:

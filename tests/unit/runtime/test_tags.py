@@ -130,7 +130,7 @@ def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
         (b'{"now": 0.0, "events": [{"is": "Slept"}], "effects": []}', "no message has the tag 'Slept' here"),
         (b'{"now": 0.0, "events": [{"is": "os:system"}], "effects": []}', "no message has the tag 'os:system' here"),
@@ -143,7 +143,7 @@ def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
     ],
 )
 def test_what_is_not_understood_is_one_error_that_says_what_where_and_what_to_do(
-    tmp_path: Path, line: bytes, told: str
+    tmp_path: Path, line: bytes, reason: str
 ) -> None:
     path = tmp_path / "journal-000001.jsonl"
     path.write_bytes(b'{"now": 0.0, "events": [], "effects": []}\n' + line + b"\n")
@@ -151,4 +151,4 @@ def test_what_is_not_understood_is_one_error_that_says_what_where_and_what_to_do
     with pytest.raises(Unreadable) as caught:
         list(read([path]))
 
-    assert str(caught.value) == f"{path}, line 2: {told}; read it with the version of the controller that wrote it"
+    assert str(caught.value) == f"{path}, line 2: {reason}; read it with the version of the controller that wrote it"

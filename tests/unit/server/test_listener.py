@@ -159,7 +159,7 @@ def test_api_versions_lists_at_least_what_is_served_here() -> None:
 def test_an_unknown_version_of_api_versions_is_answered_so_that_the_client_can_choose_another() -> None:
     async def story() -> None:
         async with serving() as server, connected(server) as client:
-            future = struct.pack(">hhih", 18, 99, 7, -1) + b"fields nobody knows yet"
+            future = struct.pack(">hhih", 18, 99, 7, -1) + b"unknown new fields"
 
             answer = await client.ask_raw(future)
 
@@ -358,7 +358,7 @@ def test_a_native_controller_that_takes_us_for_a_broker_is_obeyed_in_words(relea
 def test_a_process_that_looks_out_for_itself_learns_whether_it_was_reached() -> None:
     async def story() -> None:
         async with serving() as server, connected(server) as client:
-            by_name, by_another = server.expect("a test"), server.expect("somebody else")
+            by_name, by_another = server.expect("a test"), server.expect("another")
 
             header = client.send(ApiVersionsRequest())
             await client.receive(header)

@@ -136,7 +136,7 @@ def test_a_command_in_a_version_that_no_broker_knows_ends_the_connection(key: in
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "body", "is_flexible", "told"),
+    ("key", "version", "body", "is_flexible", "expected"),
     [
         (35, 4, b"\0\0", True, [("DescribeLogDirs", AclOperation.DESCRIBE, False)]),
         (16, 1, b"", False, []),  # without a right to see a group, none is listed
@@ -144,7 +144,7 @@ def test_a_command_in_a_version_that_no_broker_knows_ends_the_connection(key: in
     ],
 )
 def test_decisions_are_reported_where_they_count(
-    key: int, version: int, body: bytes, is_flexible: bool, told: list[object]
+    key: int, version: int, body: bytes, is_flexible: bool, expected: list[object]
 ) -> None:
     heard: list[tuple[str, AclOperation, bool]] = []
 
@@ -155,4 +155,4 @@ def test_decisions_are_reported_where_they_count(
 
     asyncio.run(story())
 
-    assert heard == told
+    assert heard == expected

@@ -49,8 +49,8 @@ def test_the_answer_comes_at_once_and_the_next_request_is_read_when_the_time_is_
         async with serving() as server, connected(server) as client, connected(server) as other:
             server.begin_term(desk.asked.append)
             began = loop.time()
-            told = await answered(client, server, desk, TopicsCreated((), SOME_MS), version)
-            assert told.throttle_ms == (SOME_MS if version >= 2 else 0)
+            result = await answered(client, server, desk, TopicsCreated((), SOME_MS), version)
+            assert result.throttle_ms == (SOME_MS if version >= 2 else 0)
             assert loop.time() - began < SOME_MS / 1000
 
             client.send(CREATION, version)
@@ -99,8 +99,8 @@ def test_a_forwarded_client_waits_before_its_next_request_until_the_throttle_end
         ):
             leads.port = leader.ports["OUTSIDE"]
             leader.begin_term(desk.asked.append)
-            told = await answered(client, leader, desk, TopicsCreated((), SOME_MS))
-            assert told.throttle_ms == SOME_MS
+            result = await answered(client, leader, desk, TopicsCreated((), SOME_MS))
+            assert result.throttle_ms == SOME_MS
             began = loop.time()
             await answered(other, leader, desk, TopicsCreated())
             assert loop.time() - began < SOME_MS / 1000 - 0.1
@@ -156,8 +156,8 @@ def test_another_nodes_answer_says_how_long_to_wait_in_every_version(at: int) ->
     key = api_key_of(REQUESTS[at])
     for version in range(SERVED[key].lowest, SERVED[key].highest + 1):
         header = RequestHeader(key, version, 2**31 - 1, "me")
-        told = throttle_ms_of(header, encode_reply(header, REPLIES[at]((), 123_456)))
-        assert told == (123_456 if version >= THROTTLED_SINCE[key] else 0)
+        result = throttle_ms_of(header, encode_reply(header, REPLIES[at]((), 123_456)))
+        assert result == (123_456 if version >= THROTTLED_SINCE[key] else 0)
         assert throttle_ms_of(header, b"\0\0\0\2\0") == 0
 
 

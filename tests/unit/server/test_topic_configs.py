@@ -99,10 +99,10 @@ def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_
     """The clients' listener may need a login that this process lacks, or has wrong; the brokers' one is tried first."""
 
     async def story() -> None:
-        broker, nobody = Broker(SAID), free_port()
+        broker, closed_port = Broker(SAID), free_port()
         async with running(broker):
             inside = Endpoint("INSIDE", "127.0.0.1", broker.server.port)
-            live = LiveBroker(BrokerId(1), (Endpoint("OUTSIDE", "127.0.0.1", nobody), inside))
+            live = LiveBroker(BrokerId(1), (Endpoint("OUTSIDE", "127.0.0.1", closed_port), inside))
             result = await created(askable([live]), inter_broker_listener="INSIDE")
 
         assert (result.error, result.configs) == (ErrorCode.NONE, COMPLETE)

@@ -199,8 +199,8 @@ class Judge(Broker):
             await self._serve(frame, writer)
             return
         self.described += 1
-        told = None if self.authorizer is None else {"authorizer.class.name": self.authorizer}
-        writer.write(encode_described(header, None if told is None else "3.9", told))
+        reported = None if self.authorizer is None else {"authorizer.class.name": self.authorizer}
+        writer.write(encode_described(header, None if reported is None else "3.9", reported))
 
 
 @contextlib.asynccontextmanager

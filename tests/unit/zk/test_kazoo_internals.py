@@ -105,14 +105,14 @@ def test_watch_events_are_given_where_they_are_read_and_nowhere_else(client: Kaz
 def test_a_request_of_ours_is_sent_and_its_answer_given_while_the_client_holds_that_answers_zxid(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, request_: Request, error: int, body: bytes, heard: object
 ) -> None:
-    told, sent = Completion(client), bytearray()
+    completion, sent = Completion(client), bytearray()
     connection = client._connection
     client._session_callback(KeeperState.CONNECTED)
     connection._xid = 0
     connection._read_sock, connection._write_sock = client.handler.create_socket_pair()
     monkeypatch.setattr(connection, "_write", lambda message, _timeout: sent.extend(message))
 
-    kazoo_internals.send(client, request_, told)
+    kazoo_internals.send(client, request_, completion)
     connection._send_request(None, 1)
     connection._read_sock.close()
     connection._write_sock.close()
@@ -120,7 +120,7 @@ def test_a_request_of_ours_is_sent_and_its_answer_given_while_the_client_holds_t
     size, xid, kind = struct.unpack_from(">iii", sent)
     assert (size, kind, bytes(sent[12:])) == (len(sent) - 4, request_.type, request_.serialize())
     read_from_server(client, xid, 77, error, body)
-    assert told.heard == [(heard, 77)]
+    assert completion.heard == [(heard, 77)]
 
 
 def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: KazooClient) -> None:

@@ -38,8 +38,8 @@ class Reading:
 
     def last(self, path: str) -> Fact | None:
         """The last report on a znode."""
-        told = [fact for e in self.events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
-        return told[-1] if told else None
+        latest = [fact for e in self.events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
+        return latest[-1] if latest else None
 
     def entries(self, path: str) -> int | None:
         """The number of a znode's entries; None if it does not exist."""
@@ -104,6 +104,6 @@ def test_what_may_not_be_read_is_reported_and_once_it_may_its_facts_come_first(r
     reading.until(lambda: ReadAllowed(path) in reading.events)
 
     assert reading.entries(PATH) == 1
-    told = reading.last(PATH)
-    at = next(n for n, event in enumerate(reading.events) if isinstance(event, Observed) and told in event.facts)
+    latest = reading.last(PATH)
+    at = next(n for n, event in enumerate(reading.events) if isinstance(event, Observed) and latest in event.facts)
     assert at < reading.events.index(ReadAllowed(path))
