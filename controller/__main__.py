@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-# Each is imported when it is asked for: most need far less than the daemon.
+# Each is imported when it is used: most need far less than the daemon.
 _COMMANDS = {
     "metrics": "controller.commands.listings",
     "reassign": "controller.reassign.command",
@@ -21,14 +21,14 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Those of this module, and those of others by their names there."""
+    """The commands of this module, and those of others by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""
         return sorted({*super().list_commands(ctx), *_COMMANDS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, None if there is none of this name."""
+        """One command; None if there is none of this name."""
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(_COMMANDS[cmd_name]), cmd_name)

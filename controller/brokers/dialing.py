@@ -32,7 +32,7 @@ from controller.wire.sasl import (
 from zk_layout.znodes.brokers import Endpoint
 
 READ_AHEAD_BYTES = 1024 * 1024
-_VERSION: Final = 1  # of both requests: every broker from 2.4 on answers it
+_VERSION: Final = 1  # of both requests: every broker from 2.4 on supports it
 _LARGEST_ANSWER: Final = 512 * 1024
 _SIZE = struct.Struct(">i")
 
@@ -41,7 +41,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Security(Protocol):
-    """How we are seen by brokers on one listener."""
+    """Our identity towards brokers on one listener."""
 
     @property
     def protocol(self) -> str:
@@ -49,16 +49,16 @@ class Security(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """The SASL mechanism, where it is used."""
+        """The SASL mechanism, if there is one."""
 
     def context(self) -> ssl.SSLContext | None:
-        """For the next connection; None where nothing is encrypted."""
+        """The TLS context of the next connection; None without encryption."""
 
     def login(self, host: str) -> ClientLogin | None:
-        """For the next connection; None where nobody logs in.
+        """The login for the next connection; None if the listener has no login.
 
         Raises:
-            UnusableSecurity: there is nothing to log in with.
+            UnusableSecurity: no credentials are set.
         """
 
 
@@ -66,7 +66,7 @@ class PlaintextDialer:
     """Connections to PLAINTEXT listeners."""
 
     def __init__(self, read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
-        """Of a response that nobody takes, about twice as much is held."""
+        """If a response is not read, about twice `read_ahead_bytes` of it is held."""
         self._read_ahead_bytes = read_ahead_bytes
 
     def reaches(self, endpoint: Endpoint) -> bool:
@@ -77,18 +77,18 @@ class PlaintextDialer:
         """One new connection.
 
         Raises:
-            OSError: nobody listens there, or the listener is secured and plain text would not be understood.
+            OSError: the port is closed, or the listener is secured and would not understand plain text.
         """
         _demand(endpoint, "PLAINTEXT")
         return await asyncio.open_connection(endpoint.host, endpoint.port, limit=self._read_ahead_bytes)
 
-    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (no login)
         """For ever."""
         return inf
 
 
 class SecuredDialer:
-    """Connections to listeners of one security protocol, as whoever we are there."""
+    """Connections to listeners of one security protocol, with our identity there."""
 
     def __init__(self, security: Security, read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
         self._security = security
@@ -100,10 +100,10 @@ class SecuredDialer:
         return endpoint.security_protocol == self._security.protocol
 
     async def open_connection(self, endpoint: Endpoint) -> Streams:
-        """One new connection, on which requests can be sent at once.
+        """One new connection, ready for requests.
 
         Raises:
-            OSError: nobody listens there, or one end does not trust the other; the text says which, and why.
+            OSError: the port is closed, or one end does not trust the other; the text says which, and why.
         """
         security, host = self._security, endpoint.host
         _demand(endpoint, security.protocol)
@@ -123,22 +123,22 @@ class SecuredDialer:
             raise ConnectionError(f"{security.mechanism}: {failure.reason}") from None
         except Malformed as malformed:
             streams[1].transport.abort()
-            raise ConnectionError(f"no answer to a login, but {malformed}") from None
+            raise ConnectionError(f"the answer to a login is malformed: {malformed}") from None
         except BaseException:
             streams[1].transport.abort()
             raise
         return streams
 
     def lasts_s(self, writer: asyncio.StreamWriter) -> float:
-        """As long as the broker said at the login; it then wants another one (KIP-368)."""
+        """As long as the broker allowed at the login; it then requires another one (KIP-368)."""
         return self._lasts_s.get(writer, inf)
 
 
 class ListenerDialer:
-    """Connections to brokers on whatever listener, as whoever we are on that one."""
+    """Connections to brokers on any listener, with our identity there."""
 
     def __init__(self, securities: Mapping[str, Security], read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
-        """`securities` are by listener; a listener that is not among them is one of plain text."""
+        """`securities` are by listener; any other listener is plain text."""
         self._plain = PlaintextDialer(read_ahead_bytes)
         self._secured = {name: SecuredDialer(security, read_ahead_bytes) for name, security in securities.items()}
 
@@ -147,15 +147,15 @@ class ListenerDialer:
         return self._dialer(endpoint).reaches(endpoint)
 
     async def open_connection(self, endpoint: Endpoint) -> Streams:
-        """One new connection, on which requests can be sent at once.
+        """One new connection, ready for requests.
 
         Raises:
-            OSError: nobody listens there, or one end does not trust the other; the text says which, and why.
+            OSError: the port is closed, or one end does not trust the other; the text says which, and why.
         """
         return await self._dialer(endpoint).open_connection(endpoint)
 
     def lasts_s(self, writer: asyncio.StreamWriter) -> float:
-        """For how long after it was opened a connection is good."""
+        """How long after its opening a connection can be used."""
         return min((dialer.lasts_s(writer) for dialer in self._secured.values()), default=inf)
 
     def _dialer(self, endpoint: Endpoint) -> PlaintextDialer | SecuredDialer:
@@ -165,13 +165,13 @@ class ListenerDialer:
 def _demand(endpoint: Endpoint, protocol: str) -> None:
     if endpoint.security_protocol != protocol:
         raise ConnectionError(
-            f"listener {endpoint} speaks {endpoint.security_protocol} but this controller is configured "
+            f"listener {endpoint} uses {endpoint.security_protocol} but this controller is configured "
             f"for {protocol}; choose a {protocol} inter-broker listener"
         )
 
 
 async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> int:
-    """For how many milliseconds the login counts; 0 for ever."""
+    """Log in; return for how many milliseconds the login is valid, 0 for ever."""
     asked = RequestHeader(ApiKey.SASL_HANDSHAKE, _VERSION, 0, CLIENT_ID)
     handshake = decode_handshake_answer(_VERSION, await _answer(streams, encode_handshake(asked, mechanism)))
     if handshake.error:
@@ -191,7 +191,8 @@ async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> int:
 
 
 async def _said(login: ClientLogin, say: Callable[[], _T]) -> _T:
-    """On a thread of its own where others are asked first; nobody waits for that one when the process ends."""
+    """Compute a token, on a thread of its own if other servers are asked first; the end of the process does not wait
+    for it."""
     if not login.asks_others:
         return say()
     loop = asyncio.get_running_loop()
@@ -199,7 +200,7 @@ async def _said(login: ClientLogin, say: Callable[[], _T]) -> _T:
 
     def tell(result: _T | None, error: Exception | None) -> None:
         if said.done():
-            return  # nobody waits any more
+            return  # the caller has stopped waiting
         if error is not None:
             said.set_exception(error)
         else:
@@ -210,7 +211,7 @@ async def _said(login: ClientLogin, say: Callable[[], _T]) -> _T:
             outcome: tuple[_T | None, Exception | None] = say(), None
         except Exception as error:
             outcome = None, error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(tell, *outcome)
 
     threading.Thread(target=run, name="login", daemon=True).start()
@@ -223,10 +224,12 @@ async def _answer(streams: Streams, question: bytes) -> bytes:
     try:
         (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
         if not 0 <= size <= _LARGEST_ANSWER:
-            raise ConnectionError(f"an answer to a login announces {size} bytes; whoever listens there speaks no Kafka")
+            raise ConnectionError(
+                f"an answer to a login announces {size} bytes; the server there does not speak Kafka's protocol"
+            )
         return await reader.readexactly(size)
     except asyncio.IncompleteReadError:
-        raise ConnectionError("the broker has hung up during the login") from None
+        raise ConnectionError("the broker hung up during the login") from None
 
 
 def _named(error: int) -> str:

@@ -1,4 +1,4 @@
-"""How do commands reach one life of one broker: each of them, in order, one at a time?
+"""How do commands reach one registration of a broker: each of them, in order, one at a time?
 
 Source: Kafka's RequestSendThread in ControllerChannelManager.
 """
@@ -27,13 +27,13 @@ from zk_layout.znodes.brokers import Endpoint
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 1.0
-_MOST_REQUESTS = 2  # of one command: see `CommandEncoder.encode`
+_MOST_REQUESTS = 2  # for one command: see `CommandEncoder.encode`
 
 _log = structlog.get_logger(__name__)
 
 
 class Terms(Struct, frozen=True):
-    """What all links have in common; `packing` is held by the one that makes bytes.
+    """What all links share; `packing` is held by the one that encodes.
 
     Units:
         `timeout_s`: Kafka's `controller.socket.timeout.ms`, for connecting and for each answer.
@@ -48,11 +48,11 @@ class Terms(Struct, frozen=True):
 
 
 class Link:
-    """The channel to one life of a broker.
+    """The channel to one registration of a broker.
 
-    A command is delivered at least once and before all that were told after it: whatever goes wrong, the same
-    bytes are sent again until the broker answers or the link is closed. Brokers tolerate repetitions by epochs.
-    Bytes are made when a command's turn has come, so that a queue for a mute broker holds only values.
+    A command is delivered at least once and before all later ones: after any failure the same bytes are sent again
+    until the broker answers or the link is closed. Epochs let brokers tolerate repetitions. A command is encoded when
+    its turn comes, so that the queue for a broker that does not answer holds only values.
     """
 
     def __init__(self, broker: BrokerId, broker_epoch: BrokerEpoch, endpoint: Endpoint, terms: Terms) -> None:
@@ -71,7 +71,7 @@ class Link:
 
     @property
     def depth(self) -> int:
-        """How many commands are not acknowledged, the one in flight included."""
+        """How many commands are not acknowledged, including the one in flight."""
         return len(self._queue)
 
     def tell(self, tell: Tell) -> None:
@@ -82,7 +82,7 @@ class Link:
         self._terms.observer.depth_changed(self.broker, len(self._queue))
 
     def readdress(self, endpoint: Endpoint) -> None:
-        """The same life of the broker is now reached elsewhere; what is in flight is sent there again."""
+        """The same registration now has another address; what is in flight is sent there again."""
         self._connection.retire()
         self._connection = BrokerConnection(self._terms.dialer, endpoint)
 
@@ -112,7 +112,7 @@ class Link:
     async def _deliver(self, tell: Tell) -> None:
         terms, began = self._terms, self._loop.time()
         async with terms.packing:
-            # One command a round of the event loop: ten brokers' worth of partitions at once would hold up everybody.
+            # One command a round of the event loop: ten brokers' worth of partitions at once would block it.
             await asyncio.sleep(0)
             sent, unsendable, requests = self._encode(tell)
         acknowledged: Acknowledged = await self._again_and_again()(self._attempt, sent, requests)
@@ -127,11 +127,11 @@ class Link:
             self._idle.set()
 
     def _encode(self, tell: Tell) -> tuple[Tell, tuple[TopicPartition, ...], tuple[CommandRequest, ...]]:
-        """One partition that cannot be made into bytes is left out, and counts as refused by the broker."""
+        """A partition that cannot be encoded is left out, and counts as refused by the broker."""
         encoder, number = self._terms.encoder, self._connection.next_correlation_id(_MOST_REQUESTS)
         try:
             return tell, (), encoder.encode(tell, number)
-        except Exception as error:  # whatever is wrong with one partition costs no other
+        except Exception as error:  # an invalid partition must not affect the others
             sent, unsendable = encoder.encodable(tell)
             named = ", ".join(map(str, unsendable[:5]))
             _log.error("partitions cannot be sent to a broker", broker=self.broker, partitions=named, exc_info=error)
@@ -142,7 +142,7 @@ class Link:
             return await self._exchange(tell, requests)
         finally:
             if self._is_closed:
-                # The cancellation may have been lost below, in a dialer or a library; nobody waits for this answer.
+                # A dialer or a library may have swallowed the cancellation; the answer is no longer needed.
                 raise asyncio.CancelledError
 
     async def _exchange(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
@@ -159,7 +159,7 @@ class Link:
 
     def _again_and_again(self) -> AsyncRetrying:
         return AsyncRetrying(
-            retry=retry_if_exception_type(Exception),  # whatever a dialer or an answer comes to
+            retry=retry_if_exception_type(Exception),  # whatever a dialer or an answer causes
             wait=wait_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S) + wait_random(0, FIRST_WAIT_S),
             before_sleep=self._note_failure,
         )
@@ -170,7 +170,7 @@ class Link:
         assert error is not None
         reason = str(error) if isinstance(error, Broken | Malformed) else reason_of(error)
         self._terms.observer.failed(self.broker, reason)
-        # The first failure is news, and then it is enough to be reminded now and then.
+        # Log the first failure, then ever more rarely.
         if state.attempt_number & (state.attempt_number - 1) == 0:
             _log.warning(
                 "broker did not acknowledge a command; retrying",

@@ -1,4 +1,4 @@
-"""Which link carries a command, and what becomes of links as brokers come and go?"""
+"""Which link carries a command, and what happens to links as brokers come and go?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOWHERE_PORT = 0
 class Links:
     """Carries out `Connect`, `Disconnect` and `Tell`, for as long as one term lasts.
 
-    `on_broken` is told an error that no repetition can heal: a command that cannot be made into bytes.
+    `on_broken` receives an error that no repetition can cure: a command that cannot be encoded.
     """
 
     def __init__(  # noqa: PLR0913 - each is a seam of its own, and most have a default
@@ -39,8 +39,7 @@ class Links:
         on_broken: Callable[[BaseException], None] | None = None,
         control_plane_listener: str = "",
     ) -> None:
-        """No link is open yet. `listener_name` is the inter-broker listener, over which brokers are told that have no
-        `control_plane_listener`."""
+        """`listener_name` is the inter-broker listener, used for brokers without the `control_plane_listener`."""
         self._encoder = encoder
         self._listener_name = listener_name
         self._control_plane_listener = control_plane_listener
@@ -59,7 +58,7 @@ class Links:
         self._haste = asyncio.Event()
 
     def connect(self, connect: Connect) -> None:
-        """Open a link to a life of a broker; a link to an earlier life is closed, and what it queued dropped."""
+        """Open a link to a registration of a broker. A link to an earlier one is closed, and its queue dropped."""
         endpoint = None
         if self._control_plane_listener:
             endpoint = connect.registration.endpoint(self._control_plane_listener)
@@ -72,7 +71,7 @@ class Links:
                 listener=self._listener_name,
                 registered=[str(e) for e in connect.registration.endpoints],
             )
-            # Nobody answers there: the queue waits until the broker registers again.
+            # Nothing listens there: the queue waits until the broker registers again.
             endpoint = Endpoint(self._listener_name, "127.0.0.1", _NOWHERE_PORT)
         known = self._links.get(connect.broker)
         if known is not None and known.broker_epoch == connect.broker_epoch:
@@ -85,13 +84,13 @@ class Links:
         self._links[connect.broker] = link
 
     def disconnect(self, disconnect: Disconnect) -> None:
-        """Close the link to a broker and drop what is queued."""
+        """Close the link to a broker and drop its queue."""
         link = self._links.pop(disconnect.broker, None)
         if link is not None:
             self._close(link)
 
     def tell(self, tell: Tell) -> None:
-        """Queue a command; one for a life of the broker that is over is dropped."""
+        """Queue a command; one for a broker's earlier registration is dropped."""
         link = self._links.get(tell.broker)
         if link is not None and link.broker_epoch == tell.broker_epoch:
             link.tell(tell)
@@ -104,7 +103,7 @@ class Links:
         )
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything told has been acknowledged; whether that came true in time, and before any haste."""
+        """Wait until every command has been acknowledged. False on a timeout, or if the wait was cut short."""
         waits = [asyncio.ensure_future(link.until_idle()) for link in self._links.values()]
         if not waits:
             return True
@@ -117,12 +116,12 @@ class Links:
         await asyncio.gather(haste, all_idle, return_exceptions=True)
         return is_drained
 
-    def hasten(self) -> None:
-        """Wait for no broker any more."""
+    def cut_short(self) -> None:
+        """Stop waiting for brokers."""
         self._haste.set()
 
     async def close(self) -> None:
-        """Close every link, without waiting for any broker."""
+        """Close every link, without waiting for brokers."""
         for link in self._links.values():
             self._close(link)
         self._links.clear()

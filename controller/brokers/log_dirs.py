@@ -1,7 +1,7 @@
-"""How are brokers asked for the sizes of replicas, beside the commands they get?
+"""How are brokers asked for the sizes of replicas, beside their commands?
 
-Over a connection of its own, so that neither waits for the other, opened when first needed. One question a broker at
-a time, and no repetition: the next measurement asks again.
+Over a connection of its own, opened on first use, so that neither waits for the other. One query a broker at a time,
+without repetition: the next measurement asks again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Line(Struct):
 
 
 class LogDirs:
-    """Carries out `DescribeLogDirs` for one term; `emit` hears of every outcome, failures included."""
+    """Carries out `DescribeLogDirs` for one term; `emit` receives every outcome, failures included."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LogDirs:
         dialer: Dialer | None = None,
         answer_within_s: float = ANSWER_WITHIN_S,
     ) -> None:
-        """Nothing is connected. `version` is that of the request."""
+        """`version` is that of the request."""
         self._listener_name = listener_name
         self._version = version
         self._client_id = client_id
@@ -56,7 +56,7 @@ class LogDirs:
         self._lines: dict[BrokerId, _Line] = {}
 
     def describe(self, asked: DescribeLogDirs) -> None:
-        """Ask one broker; a question that it has not answered yet is given up."""
+        """Query one broker; a query that it has not answered yet is given up."""
         endpoint = asked.registration.endpoint(self._listener_name)
         if endpoint is None:
             reason = f"it has no listener {self._listener_name}"
@@ -72,7 +72,7 @@ class LogDirs:
         line.task = asyncio.get_running_loop().create_task(self._ask(asked, line))
 
     async def close(self) -> None:
-        """Give every question up."""
+        """Give every query up."""
         tasks = [line.task for line in self._lines.values() if line.task is not None]
         for line in self._lines.values():
             self._hang_up(line)
@@ -87,7 +87,7 @@ class LogDirs:
             frame = await connection.ask(*request.chunks, timeout_s=self._answer_within_s)
             sizes = await self._decoded(frame)
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, sizes)
-        except Exception as error:  # whatever a broker answers, whoever has asked must hear of it
+        except Exception as error:  # whatever a broker answers, the caller must get an outcome
             connection.drop()
             reason = str(error) if isinstance(error, Broken | Malformed | Refused) else reason_of(error)
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, reason)
@@ -95,7 +95,7 @@ class LogDirs:
         self._emit(described)
 
     async def _decoded(self, frame: bytes) -> dict[TopicPartition, ReplicaSize]:
-        """On another thread, where it is long enough to hold up the event loop."""
+        """Decode on another thread if it is long enough to hold up the event loop."""
         if len(frame) <= _SHORT_BYTES:
             return decode_described(frame, self._version)
         return await asyncio.to_thread(decode_described, frame, self._version)

@@ -1,4 +1,4 @@
-"""What of the connections to brokers can be measured?"""
+"""What can be measured of the connections to brokers?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zk_layout.ids import BrokerId
 
 
 class LinkObserver(Protocol):
-    """Is told what happens on links, on the event loop; it must return at once."""
+    """Receives what happens on links, on the event loop; must return at once."""
 
     def depth_changed(self, broker: BrokerId, depth: int) -> None:
-        """So many commands are now queued or in flight; 0 also when the link was closed."""
+        """The number of commands queued or in flight; 0 also when the link was closed."""
 
     def delivered(self, broker: BrokerId, size_bytes: int) -> None:
         """One request of this size was sent and answered."""
@@ -24,16 +24,16 @@ class LinkObserver(Protocol):
 
 
 class Unobserved:
-    """An observer that looks away."""
+    """An observer that ignores everything."""
 
     def depth_changed(self, broker: BrokerId, depth: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def delivered(self, broker: BrokerId, size_bytes: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def failed(self, broker: BrokerId, reason: str) -> None:
         """Nothing."""

@@ -1,1 +1,1 @@
-"""What can an operator type, but for `reassign`, `demo` and `replay`?"""
+"""What can an operator type, apart from `reassign`, `demo` and `replay`?"""

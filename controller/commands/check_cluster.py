@@ -1,4 +1,5 @@
-"""May this replica lead the cluster? What `run --check-cluster` does: it looks and prints, and changes nothing."""
+"""May this replica lead the cluster? `run --check-cluster` runs the checks and prints the findings; it changes
+nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import structlog
 
 from controller.commands.common import still_trying
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
-from controller.process.listener_security import NoUsers, dialer_of, doors_of
+from controller.process.listener_security import NoUsers, dialer_of, listener_access
 from controller.process.preflight import preflight_of
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
@@ -27,7 +28,7 @@ _MARKS = {Gravity.OK: "ok", Gravity.WARNING: "warning", Gravity.STOP: "WRONG"}
 
 
 def run(settings: Settings, *, is_new_cluster: bool, as_json: bool) -> int:
-    """Look once, and print; the exit code."""
+    """Run the checks once and print the findings; return the exit code."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         with _no_logs():
@@ -41,7 +42,7 @@ def run(settings: Settings, *, is_new_cluster: bool, as_json: bool) -> int:
 
 @contextmanager
 def _no_logs() -> Iterator[None]:
-    """What is printed is all there is to say."""
+    """Silence logs: the printed findings say everything."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -51,34 +52,36 @@ def _no_logs() -> Iterator[None]:
 
 
 async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
-    """What a process with these settings would find before its first claim. It listens for as long as it looks.
+    """What a process with these settings would find before its first claim. Listens while the checks run.
 
     Raises:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
     claim = settings.claim
-    bound, doors = settings.listening.bound, doors_of(settings.listening, NoUsers())
-    listeners = [ListenerSettings(x.listener, x.host, x.port, relays=False, door=doors[x.listener]) for x in bound]
+    bound, access_of = settings.listening.bound, listener_access(settings.listening, NoUsers())
+    listeners = [
+        ListenerSettings(x.listener, x.host, x.port, relays=False, access=access_of[x.listener]) for x in bound
+    ]
     server = Server(claim.own_id, listeners)
     bridge = Bridge(claim.zookeeper)
     session = Session(bridge, lambda _: None, claim.own_id)
     await bridge.start(still_trying)
     try:
         taken = await _listen(server)
-        door = None if taken else server
-        preflight = preflight_of(settings, door, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
+        own_listeners = None if taken else server
+        preflight = preflight_of(settings, own_listeners, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
             verdict = await preflight.look(bridge, lambda: session.clash(claim.registration))
         return Verdict((*verdict.findings, *taken))
     except TimeoutError:
-        raise Disconnected(f"the look at the cluster was not over after {LOOK_WITHIN_S:g} s") from None
+        raise Disconnected(f"the checks of the cluster did not finish within {LOOK_WITHIN_S:g} s") from None
     finally:
         await server.close()
         await bridge.stop()
 
 
 async def _listen(server: Server) -> Sequence[Finding]:
-    """Listen as a replica does, or say why that cannot be."""
+    """Listen as a replica does; return a finding if that fails."""
     try:
         await server.start()
     except OSError as error:
@@ -93,9 +96,9 @@ def _show_text(verdict: Verdict) -> None:
         if finding.hint:
             click.echo(f"{'':<29} → {finding.hint}")
     if verdict.stops:
-        click.echo("this replica must not lead this cluster; it would claim nothing")
+        click.echo("this replica must not lead this cluster; it would not claim it")
     elif verdict.warnings:
-        click.echo("this replica may lead this cluster; mind the warnings")
+        click.echo("this replica may lead this cluster; see the warnings")
     else:
         click.echo("this replica may lead this cluster")
 

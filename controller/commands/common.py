@@ -17,7 +17,7 @@ from controller.settings import BadSettings, load
 from controller.settings.kinds import SERVERS
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
-from controller.zk import whereabouts
+from controller.zk import inspection
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
 
@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 
 def at_zookeeper(connect: str | None, config: Path | None, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
-    """What comes of it at the ZooKeeper that one of two options names. Where none can be asked the process ends."""
+    """Connect to the ZooKeeper that one of two options names and return the result of `do`. Ends the process if no
+    server answers."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     where = _way_to_zookeeper(connect, config)
     try:
@@ -46,8 +47,8 @@ async def _with_bridge(where: ZooKeeperSettings, do: Callable[[Bridge], Coroutin
     bridge = Bridge(where)
     await bridge.start(still_trying)
     try:
-        if (found := await whereabouts.nothing_here(bridge)) is not None:
-            fail(f"no Kafka cluster is at {where.connect}: {found}; the chroot has to be as on the brokers", FAILED)
+        if (found := await inspection.nothing_here(bridge)) is not None:
+            fail(f"no Kafka cluster is at {where.connect}: {found}; use the same chroot as the brokers", FAILED)
         return await do(bridge)
     finally:
         await bridge.stop()
@@ -70,7 +71,7 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
 
 
 def still_trying(reason: str) -> None:
-    """Something takes long; the process goes on."""
+    """Print that a step takes long; the process continues."""
     click.echo(f"{reason}; still trying", err=True)
 
 
@@ -81,5 +82,5 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 
 def console() -> Console:
-    """As wide as the terminal; into a pipe or a file a table may be wider than that."""
+    """As wide as the terminal; a table in a pipe or file may be wider."""
     return Console(width=None if sys.stdout.isatty() else WIDE)

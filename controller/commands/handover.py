@@ -1,9 +1,9 @@
-"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica? What the commands
-`release` and `switchover` do.
+"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica? For the commands
+`release` and `switchover`.
 
-Every replica watches two znodes. While that of a release exists the leading one finishes what is in flight and gives
-`/controller` up, and none claims it; so a broker's native controller is elected, and stays. While that of a switchover
-exists, the replica that it names claims `/controller` over another replica's claim, so that it is never vacant.
+Every replica watches two znodes. While the release znode exists, the leader finishes what is in flight and gives
+`/controller` up, and no replica claims it; so a broker's native controller is elected and stays. While the switchover
+znode exists, the replica it names claims `/controller` over another replica's claim, so that it is never vacant.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Outcome(Struct, frozen=True):
-    """Who leads now, and what a person should know.
+    """Who leads now, and what the operator should know.
 
     Shape:
-        `controller` is None as long as nobody holds `/controller`; `is_ours` says of what kind it is.
-        `released` is what the znode says, None where it does not exist. `unconfirmed` names the topics of which
-        replicas are left that no broker has confirmed to have deleted: a native controller never asks for it.
+        `controller` is None while `/controller` is vacant; `is_ours` says whether the holder is a replica of ours.
+        `released` is what the znode says, None where it does not exist. `unconfirmed` names topics with former replicas
+        whose deletion no broker has confirmed: a native controller never requests it.
     """
 
     is_done: bool
@@ -52,19 +52,19 @@ class Outcome(Struct, frozen=True):
     unconfirmed: tuple[str, ...] = ()
 
 
-class NobodyToTakeOver(Exception):
-    """No broker is registered that could become the controller."""
+class NoBrokerToTakeOver(Exception):
+    """No registered broker could become the controller."""
 
 
 class CannotSwitch(Exception):
     """The replica cannot take over; says why, and what can be done."""
 
 
-class Standing(Struct, frozen=True):
-    """Who holds `/controller`, and the replicas of ours that run.
+class Leadership(Struct, frozen=True):
+    """The holder of `/controller`, and the replicas that run.
 
     Shape:
-        `replicas` are by id; one whose word about itself cannot be read is None.
+        `replicas` are by id; one whose znode cannot be read is None.
     """
 
     controller: BrokerId | None
@@ -78,11 +78,11 @@ async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool
     """Release the cluster, and wait until a native controller holds `/controller`.
 
     Raises:
-        NobodyToTakeOver: no broker runs; not with `is_forced`.
+        NoBrokerToTakeOver: no broker runs; not with `is_forced`.
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
     """
     if not is_forced and not await preparation.registrations(bridge):
-        raise NobodyToTakeOver
+        raise NoBrokerToTakeOver
     wanted = Release(_who(), int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
     reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.acl(_RELEASE.path)))
@@ -104,51 +104,53 @@ async def undo(bridge: Bridge, *, timeout_s: float) -> Outcome:
 
 
 async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
-    """Let a certain replica lead instead of another, and wait until it does. Whoever waits no longer asks no longer.
+    """Let replica `to` lead instead of another, and wait until it does. The request is withdrawn when the caller stops
+    waiting.
 
     Raises:
         CannotSwitch: it does not run, is not ready, or no replica of ours leads.
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
     """
-    found = await standing(bridge)
+    found = await leadership(bridge)
     if found.controller == to:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
-    if (why := _hindrance(found, to)) is not None:
+    if (why := _blocker(found, to)) is not None:
         raise CannotSwitch(why)
     wanted = Switchover(to, _who(), int(time.time() * 1000))
     full = bridge.full(_SWITCHOVER.path)
     acl = bridge.acl(_SWITCHOVER.path)
     reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=acl))
     if reply.code == protocol.NODE_EXISTS:
-        raise CannotSwitch("another switchover is under way: wait until it has ended")
+        raise CannotSwitch("another switchover is in progress: wait until it has ended")
     if reply.code != protocol.OK:
         raise Refused(_SWITCHOVER.path, reply.code)
 
     async def is_led(found: Outcome) -> bool:
-        """It holds `/controller` and has loaded what ZooKeeper holds."""
+        """Whether it holds `/controller` and has loaded ZooKeeper's content."""
         replica = await _replica(bridge, to)
         return found.controller == to and replica is not None and replica.phase == "active"
 
     return await _wait_until(bridge, timeout_s, is_led)
 
 
-def _hindrance(found: Standing, to: BrokerId) -> str | None:
+def _blocker(found: Leadership, to: BrokerId) -> str | None:
     names = ", ".join(map(str, found.replicas)) or "none"
     if to not in found.replicas:
-        return f"no replica {to} runs; those that do: {names}"
+        return f"replica {to} does not run; these do: {names}"
     if found.released is not None:
         return "the cluster is released to Kafka's own controllers: take it back with `release --undo`"
     if not found.is_ours:
-        holder = "nobody" if found.controller is None else f"broker {found.controller}"
-        return f"{holder} holds /controller, not a replica of this controller: there is nothing to switch"
+        if found.controller is None:
+            return "/controller is vacant: there is nothing to switch"
+        return f"broker {found.controller} holds /controller and is not a replica of ours: there is nothing to switch"
     replica = found.replicas[to]
     if replica is not None and not replica.is_ready:
         return f"replica {to} is not ready: {replica.reason}"
     return None
 
 
-async def standing(bridge: Bridge) -> Standing:
-    """Who leads, and which replicas run.
+async def leadership(bridge: Bridge) -> Leadership:
+    """The leader and the replicas that run.
 
     Raises:
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
@@ -158,7 +160,7 @@ async def standing(bridge: Bridge) -> Standing:
     found, (epoch, _) = await asyncio.gather(_look(bridge), bridge.get(_EPOCH.path))
     words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
-    return Standing(
+    return Leadership(
         found.controller,
         found.is_ours,
         ControllerEpoch(number) if isinstance(number, int) else None,

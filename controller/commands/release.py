@@ -13,15 +13,15 @@ import msgspec
 
 from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
-from controller.commands.handover import NobodyToTakeOver, Outcome
+from controller.commands.handover import NoBrokerToTakeOver, Outcome
 
 
 @click.command()
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The brokers' zookeeper.connect.")
 @click.option("--config", type=CONFIG, help="A replica's properties file, instead of --zookeeper.")
 @click.option("--undo", is_flag=True, help="Take the cluster back: let the replicas stand for election again.")
-@click.option("--reason", default="", help="Why; stored in ZooKeeper with your user name.")
-@click.option("--force", is_flag=True, help="Release even if no broker is running that could take over.")
+@click.option("--reason", default="", help="The reason, stored in ZooKeeper with your user name.")
+@click.option("--force", is_flag=True, help="Release even if no broker runs that could take over.")
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for the new controller.")
 @as_text_or_json
 def release(  # noqa: PLR0913 (one parameter an option)
@@ -50,24 +50,24 @@ def release(  # noqa: PLR0913 (one parameter an option)
         do = partial(handover.give, reason=reason, timeout_s=timeout_s, is_forced=force)
     try:
         outcome = at_zookeeper(zookeeper, config, do)
-    except NobodyToTakeOver:
-        fail("no broker is registered that could take the cluster over: start one, or use --force", FAILED)
+    except NoBrokerToTakeOver:
+        fail("no broker is registered that could take over the cluster: start one, or use --force", FAILED)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
     else:
-        for line in _told(outcome, is_undone=undo, timeout_s=timeout_s):
+        for line in _lines(outcome, is_undone=undo, timeout_s=timeout_s):
             click.echo(line)
     sys.exit(OK if outcome.is_done else FAILED)
 
 
-def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
-    holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
+def _lines(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
+    holder = f"broker {outcome.controller}" if outcome.controller is not None else "no process"
     if outcome.is_done and is_undone:
         return [f"Taken back: replica {outcome.controller} of this controller holds /controller."]
     if is_undone:
         return [
-            f"The release is undone, but after {timeout_s:g} s {holder} holds /controller: does a replica run, "
-            "and may it replace a native controller (controller.takeover=always)?"
+            f"The release is undone, but after {timeout_s:g} s {holder} holds /controller. Check that a replica runs "
+            "and may replace a native controller (controller.takeover=always)."
         ]
     lines = []
     if outcome.is_done:

@@ -26,11 +26,13 @@ from controller.wire.versions import parse_wanted
 @click.command()
 @click.option("--config", "config", type=CONFIG, help="Properties file, with Kafka's own keys.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key; may be repeated.")
-@click.option("--check-config", is_flag=True, help="Print the settings in force, or all that is wrong, and exit.")
+@click.option("--check-config", is_flag=True, help="Print the settings in force, or every error in them, and exit.")
 @click.option(
-    "--check-cluster", is_flag=True, help="Print whether this replica may lead the cluster, change nothing, and exit."
+    "--check-cluster",
+    is_flag=True,
+    help="Print whether this replica may lead the cluster, without changing anything, and exit.",
 )
-@click.option("--new-cluster", is_flag=True, help="Begin a cluster where none is at zookeeper.connect yet.")
+@click.option("--new-cluster", is_flag=True, help="Start a new cluster if there is none at zookeeper.connect yet.")
 @click.option(
     "--output",
     type=click.Choice(["text", "json"]),
@@ -48,11 +50,11 @@ def run(
 ) -> None:
     """Run one replica of the controller, in the foreground.
 
-    Before its first claim it makes sure that it does the cluster good: --check-cluster shows how that turns out.
-    Run several, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
+    Before its first claim it checks that it will not harm the cluster; --check-cluster shows the findings. Run several
+    replicas, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
 
-    The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the
-    file: give it another broker.id and other listeners.
+    The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the file:
+    override broker.id and listeners.
 
     \b
       kafka-zk-controller run --config controller.properties
@@ -61,7 +63,7 @@ def run(
       KAFKA_ZK_CONTROLLER_BROKER_ID=901 kafka-zk-controller run --config controller.properties
       kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900
 
-    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration. Of --check-cluster: 0 it may lead, maybe with
+    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration. With --check-cluster: 0 it may lead, maybe with
     warnings, 1 it must not, 2 invalid configuration, 3 ZooKeeper cannot be reached.
     """
     try:
@@ -106,7 +108,7 @@ def _show_settings(found: Settings, output: str) -> None:
     for listener, outcome in tried.items():
         click.echo(f"handshake of brokers on {listener}: {outcome}")
     if found.ignored:
-        click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
+        click.echo(f"ignored, because a controller has no such settings: {', '.join(found.ignored)}")
 
 
 def _configure_logs(wanted: LogSettings) -> None:

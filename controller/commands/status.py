@@ -1,4 +1,4 @@
-"""`kafka-zk-controller status`: how does one replica stand, or all of them?"""
+"""`kafka-zk-controller status`: what is the state of one replica, or of all?"""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rich.text import Text
 
 from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
-from controller.commands.handover import Standing
+from controller.commands.handover import Leadership
 from controller.http import client
 
 WIDE = 1_000
 
 
 @click.command()
-@click.option("--url", help="Its http.host and http.port; http://127.0.0.1:9640 where no option is given.")
+@click.option("--url", help="The replica's http.host and http.port; http://127.0.0.1:9640 without options.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Show all replicas: the brokers' zookeeper.connect.")
 @click.option(
     "--config",
@@ -39,7 +39,7 @@ WIDE = 1_000
 )
 @as_text_or_json
 def status(url: str | None, zookeeper: str | None, config: Path | None, http_config: Path | None, output: str) -> None:
-    """Show how a replica stands, or who leads and how all replicas stand.
+    """Show the state of one replica, or the leader and the state of all replicas.
 
     \b
       kafka-zk-controller status                                  # the replica on this host
@@ -48,7 +48,8 @@ def status(url: str | None, zookeeper: str | None, config: Path | None, http_con
       kafka-zk-controller status --config controller.properties   # all, as ZooKeeper knows them
       kafka-zk-controller status --zookeeper zk1:2181/kafka
 
-    Exit codes: 0 ready (leading or standing by; of all: one of them leads), 1 not ready, 2 usage error, 3 unreachable.
+    Exit codes: 0 ready (leading or standing by; with all replicas: one of them leads), 1 not ready, 2 usage error, 3
+    unreachable.
     """
     if url is not None and (zookeeper is not None or config is not None):
         raise click.UsageError("give --url, or --zookeeper, or --config")
@@ -65,11 +66,11 @@ def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
         fail(str(error), MISUSED)
     except urllib.error.HTTPError as error:
         with error:
-            hint = "give a user or certificate that it knows with --http.config.file" if error.code == 401 else ""
+            hint = "give a user or certificate it accepts with --http.config.file" if error.code == 401 else ""
             fail(f"{url} answers {error.code} {error.reason}{hint and f'; {hint}'}", UNREACHABLE)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        hint = "check http.host and http.port, and whether it wants https:// and --http.config.file"
+        hint = "check http.host and http.port, and whether it requires https:// and --http.config.file"
         fail(f"no controller answers at {url}: {reason}; {hint}", UNREACHABLE)
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -80,7 +81,7 @@ def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
 
 
 def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> None:
-    found = at_zookeeper(zookeeper, config, handover.standing)
+    found = at_zookeeper(zookeeper, config, handover.leadership)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found, str_keys=True), indent=2))
     else:
@@ -89,8 +90,8 @@ def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> N
     sys.exit(OK if found.is_ours and leader is not None and leader.is_ready else FAILED)
 
 
-def _print_all(found: Standing) -> None:
-    holder = "nobody" if found.controller is None else str(found.controller)
+def _print_all(found: Leadership) -> None:
+    holder = "vacant" if found.controller is None else str(found.controller)
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:
@@ -109,7 +110,7 @@ def _print_all(found: Standing) -> None:
 
 
 def _with_scheme(url: str | None) -> str:
-    """Where a replica answers by HTTP; an address without a scheme is meant so."""
+    """The replica's HTTP address, with a scheme if the option has none."""
     given = (url or "127.0.0.1:9640").rstrip("/")
     return given if "://" in given else f"http://{given}"
 
@@ -125,7 +126,7 @@ def _worded(key: str, value: object) -> str:
 
 
 def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = True) -> None:
-    """As wide as the terminal; in a pipe or a file as wide as need be, so that no value is cut."""
+    """As wide as the terminal; in a pipe or file as wide as needed, so that no value is cut."""
     table = Table(show_header=has_header)
     for heading in headings:
         table.add_column(heading, overflow="fold")

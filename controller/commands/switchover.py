@@ -1,4 +1,4 @@
-"""`kafka-zk-controller switchover`: let a certain replica lead instead of another."""
+"""`kafka-zk-controller switchover`: let a given replica lead instead of another."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from zk_layout.ids import BrokerId
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait until it leads.")
 @as_text_or_json
 def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: float, output: str) -> None:
-    """Let a certain replica lead instead of another, as before the leader's host is rebooted.
+    """Let a given replica lead instead of another, for example before the leader's host is rebooted.
 
     The replica claims /controller over the leader's claim in one transaction, so that no broker's native controller
-    comes in between. The former leader stands by. `kafka-zk-controller status --zookeeper` lists the replicas.
+    takes it in between. The former leader stands by. `kafka-zk-controller status --zookeeper` lists the replicas.
 
     \b
       kafka-zk-controller switchover --to 902 --zookeeper zk1:2181/kafka
@@ -43,6 +43,8 @@ def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: f
     elif outcome.is_done:
         click.echo(f"Replica {to} leads.")
     else:
-        holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
-        click.echo(f"Replica {to} does not lead after {timeout_s:g} s; {holder} holds /controller. Its log says why.")
+        holder = f"broker {outcome.controller}" if outcome.controller is not None else "no process"
+        click.echo(
+            f"Replica {to} does not lead after {timeout_s:g} s; {holder} holds /controller. The replica's log says why."
+        )
     sys.exit(OK if outcome.is_done else FAILED)

@@ -17,30 +17,30 @@ from zk_layout.znodes.brokers import Endpoint
 LARGEST_RESPONSE_BYTES = 100 * 1024 * 1024
 _LARGEST_CORRELATION_ID = 2**31 - 1
 _CORRELATION_ID = struct.Struct(">i")
-_SURELY_GOOD = 0.85  # of a login's time; Kafka's clients log in again then
-_IN_REQUEST = 8  # behind size, api key and version; a response begins with it
+_SURELY_GOOD = 0.85  # of a login's lifetime; Kafka's clients log in again then
+_IN_REQUEST = 8  # after size, api key and version; a response begins with it
 
 
 class Dialer(Protocol):
-    """Opens connections on which Kafka requests can be sent at once, authenticated if need be."""
+    """Opens connections that are ready for Kafka requests, authenticated if necessary."""
 
     async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """One new connection.
 
         Raises:
-            OSError, ValueError, OverflowError: it could not be opened, or the address can be none.
+            OSError, ValueError, OverflowError: it could not be opened, or the address is invalid.
         """
 
     def lasts_s(self, writer: asyncio.StreamWriter) -> float:
-        """For how long after it was opened the other end takes requests on this connection, in seconds."""
+        """How long after its opening the other end accepts requests on this connection, in seconds."""
 
 
 class Broken(Exception):
-    """The connection is of no use any more; says why in one line."""
+    """The connection is unusable; says why in one line."""
 
 
 class Unreachable(Broken):
-    """It could not even be opened."""
+    """The connection could not even be opened."""
 
 
 class BrokerConnection:
@@ -55,12 +55,12 @@ class BrokerConnection:
         self._stream: FrameStream | None = None
         self._until = 0.0
         self.openings = 0
-        """How often it was opened: who answers now need not be who answered before."""
+        """How often it was opened: a different node may answer after each opening."""
         self._is_retired = False
         self._correlation_id = 0
 
     def next_correlation_id(self, count: int = 1) -> int:
-        """A correlation id for a request; with `count`, the first of so many in a row."""
+        """A correlation id for a request; with `count`, the first of that many in a row."""
         first = self._correlation_id + 1
         if first + count > _LARGEST_CORRELATION_ID:
             first = 1
@@ -68,7 +68,7 @@ class BrokerConnection:
         return first
 
     async def ask(self, *chunks: bytes, timeout_s: float, admit: Admit | None = None) -> bytes:
-        """Send a request and wait for its response, without its size. A long one is received when `admit` returns.
+        """Send a request and return its response, without its size. A long one is received when `admit` returns.
 
         Shape:
             The chunks are written one after the other and may be shared with other connections. The first begins
@@ -78,7 +78,7 @@ class BrokerConnection:
             `timeout_s`: for connecting, and again for sending and waiting.
 
         Raises:
-            Unreachable, Broken: the connection is dropped, whatever is still under way on it.
+            Unreachable, Broken: the connection is dropped, with everything in flight on it.
         """
         stream = await self._opened(timeout_s)
         try:
@@ -92,15 +92,15 @@ class BrokerConnection:
         except (OSError, OversizedFrame) as error:
             self.drop()
             raise Broken(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
-        except BaseException:  # cancelled, or `Broken` already: half a response may be under way
+        except BaseException:  # cancelled, or `Broken` already: half a response may be in flight
             self.drop()
             raise
 
     async def versions(self, timeout_s: float, client_id: str = CLIENT_ID) -> Mapping[int, VersionRange]:
-        """Which requests the broker says it answers, in which versions.
+        """The versions the broker supports, by api key.
 
         Raises:
-            Unreachable, Broken: as from `ask`; also when what it says is no answer.
+            Unreachable, Broken: as from `ask`; also when the answer is malformed.
         """
         question = encode_question(client_id, self.next_correlation_id())
         frame = await self.ask(question, timeout_s=timeout_s)
@@ -108,7 +108,7 @@ class BrokerConnection:
             return decode_answer(frame).ranges
         except Malformed as error:
             self.drop()
-            raise Broken(f"{self._endpoint} does not say what it answers: {error}") from None
+            raise Broken(f"{self._endpoint} does not report its versions: {error}") from None
 
     @property
     def is_open(self) -> bool:
@@ -128,7 +128,7 @@ class BrokerConnection:
 
     async def _opened(self, timeout_s: float) -> FrameStream:
         if self._stream is not None:
-            # Brokers close idle connections, and those whose login counts no more; noticing it here spares a failed
+            # Brokers close idle connections, and those whose login has expired; noticing it here saves a failed
             # attempt.
             if self.is_open:
                 return self._stream
@@ -138,7 +138,7 @@ class BrokerConnection:
                 reader, writer = await self._dialer.open_connection(self._endpoint)
         except TimeoutError:
             raise Unreachable(f"no connection to {self._endpoint} within {timeout_s:g} s") from None
-        except Exception as error:  # whatever a dialer meets, the next attempt may be better
+        except Exception as error:  # whatever a dialer raises, the next attempt may succeed
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         self._stream = FrameStream(reader, writer, self._largest_response_bytes)
         self.openings += 1
@@ -156,7 +156,9 @@ class BrokerConnection:
         if response is None:
             raise Broken(f"{self._endpoint} closed the connection without an answer")
         if len(response) < _CORRELATION_ID.size:
-            raise Broken(f"{self._endpoint} answered {len(response)} bytes; whoever listens there does not speak Kafka")
+            raise Broken(
+                f"{self._endpoint} answered {len(response)} bytes; the server there does not speak Kafka's protocol"
+            )
         (asked,), (answered,) = _CORRELATION_ID.unpack_from(request, _IN_REQUEST), _CORRELATION_ID.unpack_from(response)
         if answered != asked:
             raise Broken(f"the response of {self._endpoint} has correlation id {answered}, the request {asked}")

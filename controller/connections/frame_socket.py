@@ -1,7 +1,7 @@
-"""How are requests taken from a client's socket, and answers given to it, without holding more than one?
+"""How are requests read from a client's socket, and answers written to it, without holding more than one?
 
-Nothing is buffered in this process but the one frame that is being read: what a client sends beyond it, or does not
-take, stays in the operating system's socket buffers, and stops the client.
+This process buffers only the one frame that is being read: what a client sends beyond it, or does not read, stays in
+the operating system's socket buffers, and stops the client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FrameSocket:
     """
 
     def __init__(self, connection: socket.socket, opening: Opening = PlainWire) -> None:
-        """Take over the socket. `opening` makes what carries its bytes."""
+        """Takes over the socket. `opening` makes the wire for its bytes."""
         self._socket = connection
         connection.setblocking(False)
         with contextlib.suppress(OSError):
@@ -36,7 +36,7 @@ class FrameSocket:
         self.wire = opening(connection)
 
     async def size(self, most_bytes: int) -> int | None:
-        """How large the next message is; None when the other end hung up.
+        """The size of the next message; None when the other end hung up.
 
         Raises:
             OversizedFrame: it announces more than is accepted.
@@ -50,7 +50,7 @@ class FrameSocket:
         return int(size)
 
     async def bytes_of(self, count: int, first: bytes = b"") -> bytes | None:
-        """The next so many bytes of a message, `first` in front of them; None when the other end hung up."""
+        """The next `count` bytes of a message, with `first` in front; None when the other end hung up."""
         end = len(first) + count
         held = bytearray(first)
         while len(held) < end:
@@ -61,7 +61,7 @@ class FrameSocket:
         return bytes(held)
 
     async def skip(self, count: int) -> bool:
-        """Read so many bytes and forget them; whether all of them came."""
+        """Read and discard `count` bytes; False if the other end hung up before."""
         waste = bytearray(min(count, _SLICE_BYTES))
         while count:
             size = min(count, len(waste))
@@ -71,10 +71,10 @@ class FrameSocket:
         return True
 
     async def send(self, *chunks: bytes, patience_s: float) -> None:
-        """Give a message to the other end, which may take its time but must go on taking.
+        """Send a message to the other end, which may be slow but must keep reading.
 
         Raises:
-            TimeoutError: nothing more was taken for so long.
+            TimeoutError: nothing more was read for `patience_s`.
             OSError: the connection broke.
         """
         for chunk in chunks:
@@ -84,7 +84,7 @@ class FrameSocket:
                         await self.wire.send(view[at : at + _SLICE_BYTES])
 
     def has_hung_up(self) -> bool:
-        """Whether the other end sends nothing more, be it that not all it has sent was read."""
+        """Whether the other end sends nothing more, even if some of what it sent is still unread."""
         if self._socket.fileno() < 0:
             return True
         looking = select.poll()
@@ -113,7 +113,7 @@ class FrameSocket:
 
 
 def check_size(size: int, most_bytes: int) -> None:
-    """Refuse a message that is too large before anything of it is read.
+    """Refuse a message that is too large before reading any of it.
 
     Raises:
         OversizedFrame: it is.

@@ -14,14 +14,14 @@ _SLICE_BYTES = 256 * 1024
 
 
 class FrameStream:
-    """Messages over one connection; how long to wait for them is up to the caller.
+    """Messages over one connection; callers set the timeouts.
 
-    Nothing is reserved for what a size announces, only what has arrived is held. Reading stops while nobody
-    takes messages, so a sender cannot pile them up here; writing waits for the reader on the other end.
+    Memory is allocated for what has arrived, never for an announced size. Reading stops while messages are not taken,
+    so a sender cannot pile them up here; writing waits for the reader on the other end.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int) -> None:
-        """Take over the streams."""
+        """Takes over the streams."""
         self._reader = reader
         self._writer = writer
         self._buffer = FrameBuffer(most_bytes)
@@ -33,8 +33,8 @@ class FrameStream:
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def receive(self, admit: Admit | None = None) -> bytes | None:
-        """The next message without its size; None when the other end hung up. One that is longer than what has come so
-        far is received only when `admit` returns, which is told its size.
+        """The next message without its size; None when the other end hung up. A message longer than what has arrived so
+        far is received only when `admit`, called with its size, returns.
 
         Raises:
             OversizedFrame: it announces more than is accepted.
@@ -51,7 +51,7 @@ class FrameStream:
         return self._whole.popleft()
 
     async def send(self, *chunks: bytes) -> None:
-        """Write a message that has its size, and wait until the other end takes it.
+        """Write a message that includes its size, and wait until the other end reads it.
 
         In slices, because a transport copies what the socket does not take at once: many megabytes shared by all
         brokers would become as many copies.
@@ -66,7 +66,7 @@ class FrameStream:
                 await self._writer.drain()
 
     def close(self) -> None:
-        """Close after writing what the operating system still takes at once."""
+        """Close after writing what the operating system still accepts at once."""
         if not self._writer.is_closing():
             self._writer.close()
 

@@ -1,7 +1,7 @@
-"""How do bytes get in and out of an accepted socket: as they are, or encrypted?
+"""How do bytes get in and out of an accepted socket: plain or encrypted?
 
 Neither holds more than one TLS record: what is not read stays in the operating system's socket buffers, and stops the
-sender. A handshake is computed on another thread, where it is dear, and only one at a time.
+sender. Handshakes, which are expensive, are computed on another thread, one at a time.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class Wire(Protocol):
     """The bytes of one connection. Only one task may receive, and only one may send."""
 
     async def open(self) -> None:
-        """Do what has to come before the first byte.
+        """Complete what precedes the first byte.
 
         Raises:
-            OSError: the other end does not do its part; `ssl.SSLError` is one.
+            OSError: the other end fails to; `ssl.SSLError` is one.
         """
 
     async def receive_into(self, target: memoryview) -> int:
-        """Take what has come, some of it at least; 0 when the other end hung up.
+        """Read what has arrived, at least one byte; 0 when the other end hung up.
 
         Raises:
             OSError: the connection broke.
         """
 
     async def send(self, data: memoryview) -> None:
-        """Give all of it to the other end.
+        """Send all of it to the other end.
 
         Raises:
             OSError: the connection broke.
@@ -42,21 +42,21 @@ class Wire(Protocol):
 
 
 class PlainWire:
-    """Bytes as they are."""
+    """Plain bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """The socket does not block."""
+        """Makes the socket non-blocking."""
         self._socket = connection
 
     async def open(self) -> None:
-        """Nothing has to be done."""
+        """Do nothing."""
 
     async def receive_into(self, target: memoryview) -> int:
-        """Take what has come."""
+        """Read what has arrived."""
         return await asyncio.get_running_loop().sock_recv_into(self._socket, target)
 
     async def send(self, data: memoryview) -> None:
-        """Give all of it to the other end."""
+        """Send all of it to the other end."""
         await asyncio.get_running_loop().sock_sendall(self._socket, data)
 
 
@@ -64,7 +64,7 @@ class TlsWire:
     """The server's end of TLS."""
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, beside: Executor | None = None) -> None:
-        """Nothing is said yet. Handshakes are computed on `beside`."""
+        """Handshakes are computed on `beside`. Sends nothing yet."""
         self._socket = connection
         self._beside = beside
         self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -73,7 +73,7 @@ class TlsWire:
 
     @property
     def certificate(self) -> bytes | None:
-        """The client's certificate in DER; None if it gave none. Known once it is open."""
+        """The client's certificate in DER; None without one. Known once the wire is open."""
         return self._tls.getpeercert(binary_form=True)
 
     @property
@@ -83,10 +83,10 @@ class TlsWire:
         return self._tls.version() or "", cipher[0] if cipher is not None else ""
 
     async def open(self) -> None:
-        """Shake hands.
+        """Complete the handshake.
 
         Raises:
-            ssl.SSLError: the client speaks no TLS, or nothing that both know, or is not trusted.
+            ssl.SSLError: the client speaks no TLS, shares no version or suite, or is not trusted.
             ConnectionResetError: it hung up before the end.
         """
         loop = asyncio.get_running_loop()
@@ -98,30 +98,30 @@ class TlsWire:
                 if not await self._fetch():
                     raise ConnectionResetError("the client hung up during the TLS handshake") from None
             except ssl.SSLError:
-                await self._flush()  # the alert, which tells the client why
+                await self._flush()  # the alert that tells the client why
                 raise
             else:
                 await self._flush()
                 return
 
     async def receive_into(self, target: memoryview) -> int:
-        """Take what has come, decrypted."""
+        """Read what has arrived, decrypted."""
         while True:
             try:
-                count = int(self._tls.read(len(target), target))  # how many, as there is a target
+                count = int(self._tls.read(len(target), target))  # the number of bytes, since there is a target
             except ssl.SSLWantReadError:
                 await self._flush()
                 if not await self._fetch():
-                    return 0  # a client that does not take leave; each message has its length
+                    return 0  # a client that closes without notice; each message has its length
             except ssl.SSLZeroReturnError:
                 return 0
             else:
                 if self._leaving.pending:
-                    await self._flush()  # what TLS itself has to answer
+                    await self._flush()  # the answers of TLS itself
                 return count
 
     async def send(self, data: memoryview) -> None:
-        """Give all of it to the other end, record by record."""
+        """Send all of it to the other end, record by record."""
         for at in range(0, len(data), RECORD_BYTES):
             with data[at : at + RECORD_BYTES] as some:
                 self._tls.write(some)
@@ -133,10 +133,10 @@ class TlsWire:
         return bool(came)
 
     async def _flush(self) -> None:
-        async with self._sending:  # whoever receives may have to answer while another sends
+        async with self._sending:  # a receiver may have to answer while another task sends
             if self._leaving.pending:
                 await asyncio.get_running_loop().sock_sendall(self._socket, self._leaving.read())
 
 
 Opening = Callable[[socket.socket], Wire]
-"""What makes the wire of a connection that was accepted."""
+"""Makes the wire of an accepted connection."""

@@ -17,7 +17,7 @@ _SETTLED_WITHIN_S = 20.0
 
 
 def of_records(traffic: Traffic, found: set[int]) -> list[Check]:
-    """Whether no acknowledged record is lost, and reached the consumer."""
+    """Whether every acknowledged record was found and reached the consumer."""
     missing = traffic.acknowledged - found
     unheard = traffic.acknowledged - traffic.consumed
     total = len(traffic.acknowledged)
@@ -30,14 +30,14 @@ def of_records(traffic: Traffic, found: set[int]) -> list[Check]:
 
 
 def of_verification(result: ToolResult, partitions: int) -> Check:
-    """Whether Kafka's tool says of every partition that its move is over."""
+    """Whether Kafka's tool reports every partition's move as over."""
     completed = sum(is_completion(line) for line in result.output.splitlines())
     found = f"{completed} of {partitions} completed"
     return Check("kafka-reassign-partitions --verify agrees", completed == partitions, found)
 
 
 def is_completion(line: str) -> bool:
-    """Whether a line of `--verify` says that one partition is done, in any version's words.
+    """Whether a line of `--verify` reports one partition as done, in any version's words.
 
     >>> is_completion("Reassignment of partition orders-0 completed successfully")
     True
@@ -50,7 +50,7 @@ def is_completion(line: str) -> bool:
 
 
 def of_znodes(znodes: Znodes, topic: str, plan: Plan) -> list[Check]:
-    """Whether ZooKeeper names the target for each partition, all in sync, and nothing moves in any topic."""
+    """Whether ZooKeeper has the target for each partition, all in sync, and nothing moves in any topic."""
     with suppress(LabError):
         wait_for(lambda: has_arrived(znodes.partitions(topic), plan), "the target", timeout_s=_SETTLED_WITHIN_S)
     moving = [
@@ -69,9 +69,9 @@ def of_znodes(znodes: Znodes, topic: str, plan: Plan) -> list[Check]:
 
 
 def of_disks(cluster: LocalCluster, znodes: Znodes) -> list[Check]:
-    """Whether each broker keeps exactly the replicas that ZooKeeper gives it, and nothing that it set aside.
+    """Whether each broker keeps exactly the replicas that ZooKeeper assigns to it, without leftovers.
 
-    What a broker is about to delete counts as long as it is there: give brokers a short `log.segment.delete.delay.ms`.
+    What a broker is about to delete counts until it is gone: give brokers a short `log.segment.delete.delay.ms`.
     """
     with suppress(LabError):
         wait_for(lambda: not _strays(cluster, znodes), "clean disks", timeout_s=_SETTLED_WITHIN_S)

@@ -1,11 +1,11 @@
-"""Which classes of kafka-python are used here? Imported in one place, without the warnings its import gives."""
+"""Which classes of kafka-python does the demo use? Imported in one place, without the warnings of its import."""
 
 from __future__ import annotations
 
 import warnings
 
 with warnings.catch_warnings():
-    # kafka-python reads its schemas in a way that Python 3.11 calls deprecated.
+    # Python 3.11 deprecates the way in which kafka-python reads its schemas.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType

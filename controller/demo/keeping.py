@@ -13,7 +13,7 @@ _TOOLS = ("kafka-reassign-partitions", "kafka-topics", "kafka-configs")
 
 
 def explain(cluster: LocalCluster, pair: Pair, topic: str) -> str:
-    """Write scripts for the tools and for the end, restart a killed replica, and say how to use it all."""
+    """Write scripts for the tools and for the end, restart a killed replica, and return the instructions."""
     for replica in pair.members:
         if not replica.process.is_alive:
             replica.process.start()

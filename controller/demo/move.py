@@ -1,4 +1,4 @@
-"""Which move is asked for, with which tool, and how far has it come?"""
+"""Which move is requested, with which tool, and how far is it?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first_plan(brokers: Sequence[int], partitions: int) -> Plan:
 
 
 def next_plan(brokers: Sequence[int], plan: Plan) -> Plan:
-    """Other brokers for every partition, and another leader: the first replica leaves, a new one takes its place.
+    """Other brokers for every partition, and another leader: the first replica leaves, and a new one takes its place.
 
     >>> next_plan((1, 2, 3), {0: (1, 2), 1: (2, 3)})
     {0: (3, 2), 1: (1, 3)}
@@ -37,7 +37,7 @@ def next_plan(brokers: Sequence[int], plan: Plan) -> Plan:
 
 
 class ReassignTool:
-    """Kafka's own kafka-reassign-partitions, asked as the cluster's version wants to be asked."""
+    """Kafka's own kafka-reassign-partitions, with the options of the cluster's version."""
 
     def __init__(self, tools: KafkaTools, bootstrap_servers: str, zookeeper_connect: str, plan_file: Path) -> None:
         self._tools = tools
@@ -56,29 +56,29 @@ class ReassignTool:
         return cls(cluster.tools, cluster.bootstrap_servers, cluster.zookeeper_connect, plan_file)
 
     def plan(self, topic: str, plan: Plan) -> None:
-        """Write the file that the next calls are about."""
+        """Write the file for the next calls."""
         partitions = [{"topic": topic, "partition": p, "replicas": list(replicas)} for p, replicas in plan.items()]
         self._plan_file.write_text(json.dumps({"version": 1, "partitions": partitions}))
 
     def execute(self, *, throttle_bytes_s: int | None = None, more: Sequence[str] = ()) -> ToolResult:
-        """`--execute`: the move begins."""
+        """`--execute`: start the move."""
         throttle = () if throttle_bytes_s is None else ("--throttle", str(throttle_bytes_s))
         return self._run("--execute", *throttle, *more)
 
     def verify(self) -> ToolResult:
-        """`--verify`: is it done? Then the throttles are removed too."""
+        """`--verify`: is it done? If so, removes the throttles too."""
         return self._run("--verify")
 
     def cancel(self) -> ToolResult:
-        """`--cancel`: back to the replicas before (2.6 and later)."""
+        """`--cancel`: back to the former replicas (2.6 and later)."""
         return self._run("--cancel")
 
     def list_moves(self) -> ToolResult:
-        """`--list`: what moves now (2.6 and later)."""
+        """`--list`: the moves in progress (2.6 and later)."""
         return self._tools.run("kafka-reassign-partitions", *self._access, "--list")
 
     def command(self, *args: str) -> list[str]:
-        """What was run, as a person would type it."""
+        """The command as an operator would type it."""
         return ["kafka-reassign-partitions", *self._access, "--reassignment-json-file", str(self._plan_file), *args]
 
     def _run(self, *args: str) -> ToolResult:
@@ -89,7 +89,7 @@ class Progress(Struct, frozen=True):
     """How far the move of one topic is, as ZooKeeper and the brokers' disks show it.
 
     Shape:
-        `plan` has the replicas each partition is to have; `copied` the share of the log, 0 to 1, that the new
+        `plan` has the target replicas of each partition; `copied` the share of the log, 0 to 1, that the new
         replicas of a moving partition hold.
     """
 
@@ -102,7 +102,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """How many partitions have arrived and do not move any more."""
+        """How many partitions have completed their move."""
         return sum(
             p.stage is Stage.SETTLED and p.assignment.replicas == tuple(self.plan[p.partition]) for p in self.partitions
         )
@@ -118,7 +118,7 @@ class Progress(Struct, frozen=True):
 
 
 def has_arrived(partitions: Sequence[PartitionSeen], plan: Plan) -> bool:
-    """Whether every partition has exactly the replicas it is to have, all in sync and nothing moving."""
+    """Whether every partition has exactly its target replicas, all in sync and nothing moving."""
     return len(partitions) == len(plan) and all(
         not seen.assignment.is_moving
         and seen.assignment.replicas == tuple(plan[seen.partition])
@@ -130,7 +130,7 @@ def has_arrived(partitions: Sequence[PartitionSeen], plan: Plan) -> bool:
 
 
 def copied_share(cluster: LocalCluster, topic: str, partitions: Sequence[PartitionSeen]) -> dict[int, float]:
-    """Of each moving partition, how much of the leader's log its slowest new replica holds."""
+    """For each moving partition, the share of the leader's log that its slowest new replica holds."""
     shares = {}
     for seen in partitions:
         assignment = seen.assignment

@@ -1,4 +1,4 @@
-"""How is the story told: live bars on a terminal, plain lines elsewhere?"""
+"""How does the demo show its progress: live bars on a terminal, plain lines elsewhere?"""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _COLOURS = {
 
 
 class Narrator:
-    """Tells each chapter in one line, with the seconds since the start before it."""
+    """Prints each chapter in one line, with the seconds since the start in front."""
 
     def __init__(self, console: Console) -> None:
-        """The clock starts."""
+        """Starts the clock."""
         self.console = console
         self._started = time.monotonic()
 
@@ -40,15 +40,15 @@ class Narrator:
         return time.monotonic() - self._started
 
     def chapter(self, text: str) -> None:
-        """A new chapter begins."""
+        """Start a chapter."""
         self._line(text, "bold")
 
     def say(self, text: str) -> None:
-        """Something happened in it."""
+        """Print an event of the chapter."""
         self._line(f"  {text}", "default")
 
     def alarm(self, text: str) -> None:
-        """Something dramatic happened."""
+        """Print a dramatic event."""
         self._line(text, "bold red")
 
     def _line(self, text: str, style: str) -> None:
@@ -56,7 +56,7 @@ class Narrator:
 
 
 class MoveView:
-    """Shows one move while it goes on. Lines told meanwhile appear above it."""
+    """Shows one move while it goes on. Other lines appear above it."""
 
     def __init__(self, narrator: Narrator, brokers_say: str = "") -> None:
         self._narrator = narrator
@@ -76,7 +76,7 @@ class MoveView:
             self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Show this from now on."""
+        """Show this progress from now on."""
         if self._live is not None:
             self._live.update(draw(progress, self._caption))
             return
@@ -88,16 +88,16 @@ class MoveView:
 
 
 def in_one_line(progress: Progress) -> str:
-    """All that matters, for a log."""
+    """The essentials, for a log."""
     counts = [f"{progress.count(s)} {s}" for s in Stage if s is not Stage.SETTLED and progress.count(s)]
     moving = f" ({', '.join(counts)})" if counts else ""
-    return f"{progress.done} of {len(progress.partitions)} partitions moved{moving}; {ruler(progress)}"
+    return f"{progress.done} of {len(progress.partitions)} partitions moved{moving}; {leader_of(progress)}"
 
 
-def ruler(progress: Progress) -> str:
-    """Who rules."""
+def leader_of(progress: Progress) -> str:
+    """Which controller leads."""
     if progress.controller is None:
-        return "nobody leads"
+        return "no leader"
     kind = "" if progress.controller_is_ours else " (native)"
     return f"controller {progress.controller}{kind}, epoch {progress.controller_epoch}"
 
@@ -111,7 +111,9 @@ def draw(progress: Progress, caption: str = "") -> RenderableType:
         table.add_row(f"… and {len(progress.partitions) - _SHOWN_ROWS} more")
     bar = ProgressBar(total=max(1, len(progress.partitions)), completed=progress.done, width=40)
     head = Table.grid(padding=(0, 2))
-    head.add_row(Text(ruler(progress), "bold"), bar, f"{progress.done} of {len(progress.partitions)} moved", caption)
+    head.add_row(
+        Text(leader_of(progress), "bold"), bar, f"{progress.done} of {len(progress.partitions)} moved", caption
+    )
     return Group(Text(), head, table)
 
 

@@ -27,7 +27,7 @@ _FIGURES = {
 
 
 class Change(Struct, frozen=True):
-    """The term changed hands.
+    """A change of the leader.
 
     Units:
         Both in seconds since the beginning: until the claim was seen, until the first command was acknowledged.
@@ -65,8 +65,8 @@ class Pair:
         """Start both, and wait until one commands the brokers.
 
         Raises:
-            ServerFailed: one ended.
-            LabError: none came to lead.
+            ServerFailed: a replica ended.
+            LabError: no replica came to lead.
         """
         began = time.monotonic()
         for replica in self.members:
@@ -81,10 +81,10 @@ class Pair:
         return found[0] if found else None
 
     def wait_for_leader(self, began: float, other_than: Replica | None = None, timeout_s: float = 60.0) -> Change:
-        """Wait until one of them, not this one, holds `/controller` and a broker has obeyed it.
+        """Wait until a replica other than this one holds `/controller` and a broker has obeyed it.
 
         Raises:
-            LabError: none came to lead.
+            LabError: no replica came to lead.
         """
         wait_for(lambda: self._successor_of(other_than), "one of ours holding /controller", timeout_s=timeout_s)
         claimed = time.monotonic()
@@ -92,19 +92,19 @@ class Pair:
         return Change(leader, claimed - began, time.monotonic() - began)
 
     def kill(self, replica: Replica) -> float:
-        """End one at once, as a crash does; the moment, after a last look at its figures."""
+        """Kill a replica, as a crash does, after a last look at its figures; return the time."""
         self.look_at_figures()
         replica.process.kill()
         return time.monotonic()
 
     def look_at_figures(self) -> None:
-        """Remember what those that run have counted."""
+        """Record the present counts of the running replicas."""
         for replica in self.members:
             if figures := replica.figures():
                 self.last_figures[replica.replica_id] = figures
 
     def figures_for_people(self) -> dict[str, dict[str, float]]:
-        """The main counts of each, as last seen: of a killed one, just before."""
+        """The main counts of each replica, as last seen: of a killed one, just before."""
         return {
             self._name(replica_id): {name: round(total(figures, key), 3) for name, key in _FIGURES.items()}
             for replica_id, figures in self.last_figures.items()
@@ -115,7 +115,7 @@ class Pair:
         return f"{replica_id} (killed)" if was_killed else str(replica_id)
 
     def stop(self) -> dict[int, int | None]:
-        """End those that run in good order; their exit codes."""
+        """Stop the running replicas cleanly; return their exit codes."""
         running = [replica for replica in self.members if replica.process.is_alive]
         with ThreadPoolExecutor(max_workers=len(self.members)) as together:
             for replica in running:
@@ -123,7 +123,7 @@ class Pair:
         return {replica.replica_id: replica.process.exit_code for replica in running}
 
     def end(self) -> None:
-        """End both at once, whatever they do."""
+        """Kill both at once."""
         for replica in self.members:
             replica.process.kill()
 

@@ -1,4 +1,4 @@
-"""How does one replica of our controller run beside a cluster on this machine, and how does it stand?"""
+"""How does one replica of our controller run beside a cluster on this machine, and what is its state?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANSWER_WITHIN_S = 2.0
 
 
 class ReplicaSettings(Struct, frozen=True):
-    """What makes one replica.
+    """The settings of one replica.
 
     Shape:
         `inter_broker_protocol` is the brokers' version, with or without its last number. `more` are further
@@ -38,7 +38,7 @@ class Replica:
     """One process of the daemon, as `kafka-zk-controller run` starts it."""
 
     def __init__(self, settings: ReplicaSettings, directory: Path, *, outlives_us: bool = False) -> None:
-        """Its configuration is written, nothing runs. `directory` takes the configuration and the log."""
+        """Writes the configuration; `directory` takes it and the log. Starts nothing yet."""
         self.settings = settings
         self.replica_id = settings.replica_id
         self.port, self._http_port = free_ports(2)
@@ -51,26 +51,26 @@ class Replica:
 
     @property
     def address(self) -> str:
-        """Where its Kafka listener is."""
+        """Its Kafka listener."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
-        """Where its HTTP pages are."""
+        """Its HTTP pages."""
         return f"http://127.0.0.1:{self._http_port}"
 
     @property
     def is_leading(self) -> bool:
-        """Whether it says that it leads."""
+        """Whether it reports that it leads."""
         return self.status().get("is_leader") is True
 
     def status(self) -> dict[str, Any]:
-        """How it says it stands; empty if it does not answer."""
+        """The status it reports; empty if it does not answer."""
         answer = self._ask("/leader")
         return json.loads(answer) if answer else {}
 
     def figures(self) -> dict[str, float]:
-        """What it has measured, by name without the product's prefix and with labels; empty if it does not answer.
+        """Its metrics, by name without the product's prefix and with labels; empty if it does not answer.
 
         Shape:
             `zookeeper_commits_total{outcome=committed}`; several labels in the order of their names.

@@ -1,4 +1,4 @@
-"""What did the demo prove, and in which times?"""
+"""What did the demo prove, and how long did each step take?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Check(Struct, frozen=True):
 
 
 class Report(Struct, kw_only=True):
-    """Everything worth telling; what was not reached is absent.
+    """The results; what was not reached is absent.
 
     Units:
         All times are in seconds. `takeover_s`: from the start of the replicas' processes to the first command that a

@@ -38,7 +38,7 @@ _MOVE_WITHIN_S = 60.0
 
 
 class SimulatedBrokers:
-    """Brokers without data, in a thread of their own."""
+    """For `counts_only` see `SimulatedSettings`. Starts nothing yet."""
 
     def __init__(self, zookeeper_connect: str, ids: Sequence[int] = BROKERS, *, counts_only: bool = False) -> None:
         """Nothing runs yet. For `counts_only` see `SimulatedSettings`."""
@@ -69,7 +69,7 @@ class SimulatedBrokers:
         self._zookeeper.close()
 
     def replicas(self) -> dict[int, set[TopicPartition]]:
-        """What each would have on disk."""
+        """The replicas each broker would have on disk."""
         return {broker.settings.broker: set(broker.model.disk) for broker in self._brokers}
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

@@ -45,7 +45,7 @@ _MOVE_WITHIN_S = 150.0
 
 
 class DemoOptions(Struct, frozen=True):
-    """What the person in front of it wants to see."""
+    """The user's options."""
 
     kafka_version: str = "3.9.1"
     partitions: int = 12
@@ -87,10 +87,10 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
 
 
 class _Interrupted(BaseException):
-    """Somebody asked the demo to stop.
+    """A signal asked the demo to stop.
 
-    Not KeyboardInterrupt: once that has passed through exec(), which dataclasses and named tuples use while they are
-    imported, CPython ends by SIGINT at exit even though it was caught.
+    Not KeyboardInterrupt: once that has passed through exec(), which dataclasses and named tuples use during import,
+    CPython ends by SIGINT at exit even if it was caught.
     """
 
 
@@ -99,13 +99,13 @@ def _interrupt(_: int, __: FrameType | None) -> NoReturn:
 
 
 def _tell(options: DemoOptions, narrator: Narrator) -> tuple[Report, str]:
-    find_java(newest=NEWEST_JAVA)  # Without it not even ZooKeeper runs.
+    find_java(newest=NEWEST_JAVA)  # Without Java, not even ZooKeeper runs.
     try:
         cluster = LocalCluster(_cluster_settings(options), progress=narrator.say, outlives_us=options.keep)
     except JarsUnavailable as error:
         from controller.demo import simulated_story
 
-        narrator.alarm(f"{str(error).splitlines()[0]}; going on with simulated brokers")
+        narrator.alarm(f"{str(error).splitlines()[0]}; continuing with simulated brokers")
         return simulated_story.tell(options.partitions, narrator), ""
     with ExitStack() as at_the_end:
         at_the_end.callback(cluster.stop)
@@ -134,10 +134,10 @@ def _cluster_settings(options: DemoOptions) -> ClusterSettings:
 
 
 class Story:
-    """The chapters, in order; each leaves something in the report."""
+    """The chapters, in order; each adds to the report."""
 
     def __init__(self, options: DemoOptions, cluster: LocalCluster, narrator: Narrator, at_the_end: ExitStack) -> None:
-        """Nothing runs yet. What is opened is closed through `at_the_end`."""
+        """What is opened is closed through `at_the_end`. Starts nothing yet."""
         self._options = options
         self._cluster = cluster
         self._narrator = narrator
@@ -162,7 +162,7 @@ class Story:
         )
 
     def tell(self) -> Report:
-        """All of it."""
+        """Run all chapters."""
         self._start_the_cluster()
         with self.znodes:
             self._take_over()

@@ -20,12 +20,12 @@ _NUMBER = struct.Struct(">Q")
 _PAUSE_S = 0.02
 _SETTLE_WITHIN_S = 60.0
 _READ_WITHIN_S = 90.0
-# A consumer may be this long in finding where a partition's leader has moved to.
+# A consumer may take this long to find a partition's new leader.
 _LAST_RECORD_WITHIN_S = 30.0
 
 
 class TrafficSettings(Struct, frozen=True):
-    """How much is produced beside everything else.
+    """How much is produced during the demo.
 
     Units:
         `rate` is records a second, over all partitions.
@@ -36,9 +36,9 @@ class TrafficSettings(Struct, frozen=True):
 
 
 class Traffic:
-    """Numbered records, produced with acks=all and consumed all the while; remembers each acknowledged one.
+    """Numbered records, produced with acks=all and consumed throughout; keeps the number of each acknowledged one.
 
-    Producing is not idempotent: a record may be there twice, none may be missing.
+    Producing is not idempotent: a record may exist twice, but none may be missing.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Traffic:
         self.trouble: str | None = None
 
     def fill(self, sizes_bytes: Mapping[int, int], record_bytes: int = 16_000) -> None:
-        """Put this much into each partition, and wait until it is acknowledged."""
+        """Write this much into each partition, and wait until it is acknowledged."""
         payload = random.randbytes(record_bytes - _NUMBER.size)
         todo = {p: max(1, size // record_bytes) for p, size in sizes_bytes.items()}
         with self._producer(linger_ms=20, batch_size=256 * 1024) as producer:
@@ -70,14 +70,14 @@ class Traffic:
             producer.flush(timeout=_SETTLE_WITHIN_S)
 
     def start(self) -> None:
-        """Produce and consume from now on."""
+        """Start producing and consuming."""
         for name, work in (("producer", self._keep_producing), ("consumer", self._keep_consuming)):
             thread = threading.Thread(target=self._guarded, args=(name, work), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def stop(self) -> None:
-        """Produce no more, and wait until the last record is acknowledged and consumed."""
+        """Stop producing, and wait until the last record is acknowledged and consumed."""
         self._end.set()
         for thread in self._threads:
             thread.join(_SETTLE_WITHIN_S)
@@ -155,7 +155,7 @@ class Traffic:
                     heard = now
 
     def _is_all_consumed(self, silent_s: float) -> bool:
-        """Nothing more comes, and each acknowledged record was seen or waited for in vain."""
+        """Whether no more records come, and each acknowledged one was consumed or waited for in vain."""
         if not self._all_sent.is_set():
             return False
         return silent_s > (1.0 if self.acknowledged <= self.consumed else _LAST_RECORD_WITHIN_S)
@@ -186,7 +186,7 @@ class Traffic:
 
 
 class _Closing:
-    """Closes a client quietly when it is done: brokers may be gone by then."""
+    """Closes a client quietly at the end: brokers may be gone by then."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""When has something come true?"""
+"""When does a condition come true?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def wait_for(find: Callable[[], T | None], what: str, *, timeout_s: float = 60.0, every_s: float = 0.05) -> T:
-    """Ask again and again until the answer is something other than None or False.
+    """Poll until `find` returns something other than None or False.
 
     Raises:
         LabError: it did not come true in time.

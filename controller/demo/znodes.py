@@ -26,7 +26,7 @@ from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import ROOT, Assignment, Topic, TopicAddress
 
 Plan = Mapping[int, Sequence[int]]
-"""Partition → the replicas it has, or must have."""
+"""The replicas each partition has, or must have."""
 
 
 class PartitionSeen(Struct, frozen=True):
@@ -38,12 +38,12 @@ class PartitionSeen(Struct, frozen=True):
 
     @property
     def stage(self) -> Stage:
-        """Where its move stands."""
+        """The stage of its move."""
         return stage(self.assignment, self.state)
 
 
 class Znodes:
-    """A person's view into the cluster's ZooKeeper, below its chroot; usable from any thread."""
+    """A view into the cluster's ZooKeeper, below its chroot; usable from any thread."""
 
     def __init__(self, connect: str) -> None:
         self._client = KazooClient(connect, timeout=20)
@@ -57,12 +57,12 @@ class Znodes:
         self._client.close()
 
     def controller(self) -> ControllerClaim | None:
-        """Who holds `/controller`."""
+        """The holder of `/controller`."""
         data = self._read(ControllerAddress().path)
         return None if data is None else decode_claim(data)
 
     def controller_epoch(self) -> ControllerEpoch:
-        """How many controllers there have been."""
+        """The controller epoch."""
         data = self._read(ControllerEpochAddress().path)
         return ControllerEpoch(0) if data is None else decode_epoch(data)
 
@@ -105,7 +105,7 @@ class Znodes:
         self._client.create(TopicAddress(name).path, topics.encode(Topic(partitions)), makepath=True)
 
     def submit_legacy_move(self, topic: str, plan: Plan) -> None:
-        """Ask for a move as old tools do, in one znode.
+        """Request a move as old tools do, in one znode.
 
         Raises:
             NodeExistsError: an earlier one is not done.
@@ -115,7 +115,7 @@ class Znodes:
         self._client.create(path, admin.encode_reassignment(LegacyReassignment(moves)), makepath=True)
 
     def has_legacy_move(self) -> bool:
-        """Whether moves submitted by old tools are not done yet."""
+        """Whether moves submitted by old tools are still pending."""
         return self._client.exists(LegacyReassignmentAddress().path) is not None
 
     def children(self, path: str) -> tuple[str, ...]:

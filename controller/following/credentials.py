@@ -1,6 +1,6 @@
-"""Who may log in, whoever leads: SCRAM users and delegation tokens, as ZooKeeper has them now.
+"""Which SCRAM users and delegation tokens does ZooKeeper hold now, whether or not this process leads?
 
-Read in every session of this process, and followed as long as it lasts, because a standby has listeners, too.
+Read in every session and followed until it ends, because a standby has listeners too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS.values(
 
 
 class Credentials:
-    """What was read of users and tokens in one session; the text of no error shows a credential."""
+    """The users and tokens read in one session. No error text contains a credential."""
 
     def __init__(self) -> None:
         self._users: dict[str, dict[str, Credential]] = {}
@@ -40,15 +40,15 @@ class Credentials:
         self.refused: set[str] = set()
 
     def user(self, mechanism: str, name: str) -> Credential | None:
-        """What a user's password is checked by."""
+        """The credential that verifies a user's password."""
         return self._users.get(name, {}).get(mechanism)
 
     def token(self, token_id: str) -> Token | None:
-        """A delegation token."""
+        """The delegation token with this id."""
         return self._tokens.get(token_id)
 
     def apply(self, fact: Fact) -> str | None:
-        """Take over what was read; what is wrong with it, if anything is."""
+        """Apply a fact; return what is wrong with it, if anything."""
         match fact.address:
             case UserConfigAddress(user) if user != DEFAULT:
                 return self._apply_user(unquote(user), fact.value)
@@ -83,10 +83,10 @@ class Credentials:
 
 
 class CredentialsFollower(SessionReader[Credentials]):
-    """Answers by what was read last. Before everything was read once, nobody is known.
+    """Answers from the last complete read; before the first one, no user is known.
 
-    Whoever has to be sure waits for `is_ready`. When a session ends, what was known in it counts until the next one has
-    read everything.
+    Callers that need certainty wait for `is_ready`. The last session's users stay valid until the next session has read
+    everything.
     """
 
     part = "following users"
@@ -97,21 +97,21 @@ class CredentialsFollower(SessionReader[Credentials]):
         notice: Callable[[Notice], None] = lambda _: None,
         troubles: Troubles | None = None,
     ) -> None:
-        """Nobody is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        """`bridge` returns the current connection to ZooKeeper; `notice` receives each unreadable znode once."""
         super().__init__(bridge, notice, troubles)
         self._credentials = Credentials()
         self._is_ready = asyncio.Event()
 
     async def is_ready(self) -> None:
-        """Wait until everything was read once."""
+        """Wait until everything has been read once."""
         await self._is_ready.wait()
 
     def user(self, mechanism: str, name: str) -> Credential | None:
-        """What a user's password is checked by, for a mechanism such as SCRAM-SHA-512."""
+        """The credential that verifies a user's password with a mechanism such as SCRAM-SHA-512."""
         return self._credentials.user(mechanism, name)
 
     def token(self, token_id: str) -> Token | None:
-        """A delegation token."""
+        """The delegation token with this id."""
         return self._credentials.token(token_id)
 
     def _begin(self, bridge: Bridge) -> tuple[Credentials, Reader]:
@@ -133,7 +133,7 @@ class CredentialsFollower(SessionReader[Credentials]):
                     self._name(path, None if reason is None else Notice("malformed znode", f"{path}: {reason}"))
             case ReadRefused(path, reason, _):
                 found.refused.add(path)
-                text = f"{reason}; who is in it cannot log in until it can be read"
+                text = f"{reason}; users in it cannot log in until it can be read"
                 self._name(path, Notice("unreadable znode", text))
             case ReadAllowed(path):
                 found.refused.discard(path)
@@ -141,11 +141,11 @@ class CredentialsFollower(SessionReader[Credentials]):
             case Loaded():
                 pass  # `load` returns
             case _:
-                raise TypeError(f"{event} is nothing that is read")
+                raise TypeError(f"unexpected event: {event}")
 
 
 def _decoded(address: Address, data: bytes) -> Any:
-    """As the catalog does, but a token with its owner."""
+    """Decode as the catalog does, but keep a token's owner."""
     if not isinstance(address, DelegationTokenAddress):
         return catalog.decode(address, data)
     try:

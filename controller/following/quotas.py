@@ -1,8 +1,8 @@
-"""Which quotas on changes of topics are in force, whoever leads?
+"""Which quotas on topic changes are in force, whether or not this process leads?
 
-Read in every session of this process, and followed as brokers follow them: by notifications of whoever changes them.
-There may be very many users, most of whom have nothing to say here, and none is worth a watch of its own. Of what a
-user's znode holds, terms hear the quota only: a journal would keep credentials.
+Read in every session, and followed as brokers do, by change notifications. A cluster may have very many users, few with
+a quota of this kind, so users' znodes are not watched one by one. Terms receive only the quota, because a user's znode
+also holds credentials, which must not get into a journal.
 
 Source: Kafka's DynamicConfigManager, UserConfigHandler and ClientIdConfigHandler.
 """
@@ -36,9 +36,9 @@ Rates = dict[QuotaEntity, float]
 
 
 class QuotasFollower(SessionReader["_Session"]):
-    """Tells each term what limits whom. Before everything was read once, nothing limits anybody.
+    """Sends each term the quotas in force. Before the first complete read, no quota applies.
 
-    When a session ends, what was known in it counts until the next one has read everything.
+    The last session's quotas stay in force until the next session has read everything.
     """
 
     part = "following quotas"
@@ -49,20 +49,20 @@ class QuotasFollower(SessionReader["_Session"]):
         notice: Callable[[Notice], None] = lambda _: None,
         troubles: Troubles | None = None,
     ) -> None:
-        """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        """`bridge` returns the current connection to ZooKeeper; `notice` receives each unreadable znode once."""
         super().__init__(bridge, notice, troubles)
         self._rates: Rates = {}
         self.limits_users = False
-        """Whether it matters to anybody which user a request is from."""
+        """Whether any quota depends on the user of a request."""
         self._emit: Callable[[Event], None] | None = None
 
     def begin_term(self, emit: Callable[[Event], None]) -> None:
-        """Tell a term all that is known, and from now on what changes."""
+        """Send a term all quotas known, then every change."""
         self._emit = emit
         self._tell(self._rates.items())
 
     def end_term(self) -> None:
-        """Tell nobody."""
+        """Stop sending."""
         self._emit = None
 
     def _begin(self, bridge: Bridge) -> tuple[_Session, Reader]:
@@ -96,14 +96,14 @@ class QuotasFollower(SessionReader["_Session"]):
         self._tell(changed.items())
 
     def _tell(self, changed: Iterable[tuple[QuotaEntity, float | None]]) -> None:
-        told = tuple(changed)
-        for begun in range(0, len(told), AT_ONCE):
+        changes = tuple(changed)
+        for begun in range(0, len(changes), AT_ONCE):
             if self._emit is not None:
-                self._emit(QuotasRead(told[begun : begun + AT_ONCE]))
+                self._emit(QuotasRead(changes[begun : begun + AT_ONCE]))
 
 
 class _Session:
-    """All that is read in one session, one thing after the other, so that what was read last is the newest."""
+    """Everything read in one session. Reads run one at a time, so that the last one is the newest."""
 
     def __init__(self, bridge: Bridge, apply: Callable[..., None], name: Callable[[str, Notice | None], None]) -> None:
         self._bridge, self._apply, self._name = bridge, apply, name
@@ -114,7 +114,7 @@ class _Session:
         self.refused_changes: set[str] = set()
 
     async def is_changed_within(self, timeout_s: float, ending: asyncio.Future[None]) -> bool:
-        """Whether something has changed before the time is up and the session ends."""
+        """True if something changed before the timeout and the end of the session."""
         changing: asyncio.Future[Any] = asyncio.ensure_future(self._is_changed.wait())
         await asyncio.wait([ending, changing], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         changing.cancel()
@@ -130,7 +130,7 @@ class _Session:
                     self._is_changed.set()
             case ReadRefused(path, reason, _):
                 self.refused_changes.add(path)
-                self._name(path, Notice("unreadable znode", f"{reason}; quotas that are changed take no effect"))
+                self._name(path, Notice("unreadable znode", f"{reason}; changes of quotas take no effect"))
             case ReadAllowed(path):
                 self.refused_changes.discard(path)
                 self._name(path, None)
@@ -157,7 +157,7 @@ class _Session:
         self._apply(read, is_everything=True)
 
     async def _present(self, folders: Sequence[str]) -> list[str]:
-        """Those that are there, asked for all at once: most users have none."""
+        """The folders that exist. Asks for all at once, because most users have none."""
         present = []
         for folder, (node, _) in zip(folders, await self._bulk.read(folders, ChunkSize()), strict=True):
             if isinstance(node, Hidden):
@@ -176,7 +176,7 @@ class _Session:
         return names or []
 
     async def _read(self, paths: Sequence[str]) -> dict[QuotaEntity, float | None]:
-        """The rates in those of these that can hold any; None where there is none, or none that can be read."""
+        """The rates from the znodes that can hold one; None where the znode is absent or unreadable."""
         entities: dict[Address, QuotaEntity] = {}
         for path in paths:
             address = catalog.address_of(path)
@@ -201,7 +201,7 @@ class _Session:
                 raise ValueError(value.reason)
             rate = rate_of(value) if isinstance(value, Config) else None
         except ValueError as error:
-            text = f"{one_line(path)}: {one_line(str(error))}; no quota is taken from it until it is mended"
+            text = f"{one_line(path)}: {one_line(str(error))}; no quota is taken from it until its content is corrected"
             self._name(path, Notice("malformed znode", text))
             return None
         self._name(path, None)

@@ -1,4 +1,4 @@
-"""Which rights are in force, whoever leads?"""
+"""Which ACLs are in force, whether or not this process leads?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 
 class RightsInForce:
-    """Decides by what was read last. Before everything was read once, nobody but super users may do anything."""
+    """Decides by the last complete read. Before the first one, only super users may do anything."""
 
     def __init__(self, followed: ClusterFollower, settings: AuthorizerSettings) -> None:
         self._followed = followed
@@ -31,14 +31,14 @@ class RightsInForce:
         return self._decided_by[1]
 
     def is_allowed(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
-        """Whether a caller may do this, by what was read last."""
+        """Whether the caller may do this, by the ACLs read last."""
         return self.authorizer.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
     def is_allowed_for_any(self, caller: Caller, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether a caller may do this with at least one resource of a type, by what was read last."""
+        """Whether the caller may do this with at least one resource of the type, by the ACLs read last."""
         host = host_of(caller.address)
         return self.authorizer.is_allowed_by_resource_type(caller.principal, host, operation, resource_type)
 
     def reason(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
-        """Why, in words."""
+        """The reason for the decision, as text."""
         return self.authorizer.reason(caller.principal, host_of(caller.address), operation, resource)

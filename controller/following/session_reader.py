@@ -1,4 +1,4 @@
-"""How is a part of ZooKeeper followed in every session of this process, whether or not it leads?"""
+"""How is a part of ZooKeeper followed in every session, whether or not this process leads?"""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _Read = TypeVar("_Read")
 
 
 class SessionReader(ABC, Generic[_Read]):
-    """Reads everything in each session, then what changes, to its end; what cannot be read is tried again.
+    """In each session: reads everything, then follows changes until the session ends, retrying what cannot be read.
 
-    `_Read` is what one session has read. What was known in the session before counts until `_load` has replaced it.
+    `_Read` is what one session has read. The former session's data stays in force until `_load` replaces it.
     """
 
     part: ClassVar[str]
-    """What troubles are named after."""
+    """The name under which troubles are reported."""
 
     def __init__(
         self, bridge: Callable[[], Bridge], notice: Callable[[Notice], None], troubles: Troubles | None
     ) -> None:
-        """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        """`bridge` returns the current connection to ZooKeeper; `notice` receives each unreadable znode once."""
         self._troubles = troubles or Troubles()
         self._bridge = bridge
         self._notice = notice
         self._named: dict[str, str] = {}
 
     async def follow(self) -> None:
-        """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        expected = (SessionEnded,)  # the parts that cannot do without a session say so
+        """Follow until cancelled. Every failure is retried and affects no other part."""
+        expected = (SessionEnded,)  # the parts that need a session report its end
         await supervised(self.part, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=expected)
 
     async def _follow_once(self) -> None:
-        """In one session, to its end."""
+        """Follow one session to its end."""
         read, reader = self._begin(self._bridge())
         try:
             await reader.load()
@@ -59,26 +59,26 @@ class SessionReader(ABC, Generic[_Read]):
 
     @abstractmethod
     def _begin(self, bridge: Bridge) -> tuple[_Read, Reader]:
-        """Nothing was read yet in this session; the reader fills it."""
+        """An empty result for a new session, and the reader that fills it."""
 
     @abstractmethod
     async def _load(self, read: _Read) -> None:
-        """The reader has read everything once: from now on this counts."""
+        """Put a complete read into force."""
 
     @abstractmethod
     def _unread(self, read: _Read) -> Collection[str]:
         """The paths that could not be read."""
 
     async def _go_on(self, read: _Read, reader: Reader, ending: asyncio.Future[None], wait_s: float) -> bool:
-        """Wait, then try again what could not be read; whether there is any."""
+        """Wait, then retry what could not be read; False if everything has been read."""
         await asyncio.wait([ending], timeout=wait_s)
         unread = tuple(self._unread(read))
-        if unread:  # a change of ZooKeeper's own ACLs sets no watch off
+        if unread:  # no watch fires when a znode's ZooKeeper ACL changes
             reader.read_again(ReadAgain(unread))
         return bool(unread)
 
     def _name(self, path: str, notice: Notice | None) -> None:
-        """Give a notice once for as long as it holds, through sessions; None where the znode is mended."""
+        """Give each notice once for as long as it applies, across sessions; None withdraws it."""
         if notice is None:
             self._named.pop(path, None)
         elif self._named.get(path) != notice.text:

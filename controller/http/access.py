@@ -1,4 +1,4 @@
-"""Who may read the HTTP port of this process? What settings come to, followed while their files change."""
+"""Who may read the HTTP port of this process? Access rules from the settings, reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpAccess:
-    """What the file of `http.web.config.file` says now; a file that cannot be used leaves in force what was good.
+    """The access rules in `http.web.config.file`; an unusable file leaves the last good rules in force.
 
-    So does one without TLS or users where there were some: it may be half written, and nobody is let in by an accident.
+    So does a file without TLS or users if there were some before: it may be half written, and an accident must not open
+    access.
     """
 
     def __init__(self, path: Path, troubles: Troubles | None = None) -> None:
-        """Read it. `troubles` hear of a change that cannot be used.
+        """Reads the file. `troubles` records changes that cannot be used.
 
         Raises:
-            UnusableSecurity: with what to change.
+            UnusableSecurity: says what to change.
         """
         self._path, self._troubles = path, troubles or Troubles()
         self._found = WebAccess(path)
@@ -38,30 +39,30 @@ class HttpAccess:
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """How connections are encrypted; None where they are not."""
+        """The TLS context; None without encryption."""
         return self._found.context
 
     @property
     def has_authentication(self) -> bool:
-        """Whether only some may read."""
+        """Whether access is restricted."""
         return self._found.has_authentication
 
     def renew(self) -> bool:
-        """Read the files again if they have changed; whether something else is in force now."""
+        """Read the files again if they have changed. True if other rules are in force now."""
         seen = self._found.look()
         if seen == self._seen:
             return False
         try:
             self._found = self._as_closed(WebAccess(self._path))
         except UnusableSecurity as unusable:
-            self._seen = None  # tried again: a right to read that is given later changes no file
+            self._seen = None  # try again: a permission granted later changes no file
             self._troubles.wrong(
-                PART, "access has changed and cannot be used; that of before stays in force", str(unusable)
+                PART, "access rules have changed but cannot be used; the previous ones stay in force", str(unusable)
             )
             return False
         self._seen = self._found.seen
         self._troubles.right(PART)
-        _log.info("the HTTP port's access was renewed", file=str(self._path))
+        _log.info("the HTTP port's access rules were renewed", file=str(self._path))
         return True
 
     def _as_closed(self, found: WebAccess) -> WebAccess:
@@ -69,24 +70,24 @@ class HttpAccess:
             self.has_authentication and not found.has_authentication
         ):
             raise UnusableSecurity(
-                f"{KEY}={self._path} would open what was closed; restart the process, if that is meant"
+                f"{KEY}={self._path} would lift a restriction; restart the process if that is intended"
             )
         return found
 
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client is known already; see `WebAccess.knows`."""
+        """Whether a client is known to be allowed; see `WebAccess.knows`."""
         return self._found.knows(authorization, certificate)
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client may read; see `WebAccess.lets_in`."""
-        return self._found.lets_in(authorization, certificate)
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client may read; see `WebAccess.admits`."""
+        return self._found.admits(authorization, certificate)
 
 
 def http_access(settings: HttpSettings, troubles: Troubles | None = None) -> HttpAccess | None:
-    """Who may read; None where everybody may, unencrypted. `troubles` hear of changes that cannot be used.
+    """The access rules; None where every client may read, unencrypted. `troubles` records changes that cannot be used.
 
     Raises:
-        UnusableSecurity: with what to change.
+        UnusableSecurity: says what to change.
     """
     path, host = settings.web_config_file, settings.host
     found = HttpAccess(Path(path), troubles) if path and settings.port else None
@@ -100,17 +101,17 @@ def http_access(settings: HttpSettings, troubles: Troubles | None = None) -> Htt
     if missing:
         where = f"{KEY}={path}" if path else KEY
         raise UnusableSecurity(
-            f"http.host={host} is reached from other hosts: {where} has to give it {' and '.join(missing)}; or let it "
-            "listen on 127.0.0.1 only, or set http.open=true if everybody may read it"
+            f"http.host={host} is reachable from other hosts: add {' and '.join(missing)} to {where}; or listen on "
+            "127.0.0.1 only, or set http.open=true if every client may read it"
         )
     return found
 
 
 def log_openness(settings: HttpSettings, access: HttpAccess | None) -> None:
-    """Say once where everybody may read."""
+    """Log once that every client may read."""
     host, port = settings.address
     if port and not _is_local(host) and (access is None or not access.has_authentication):
-        _log.warning("everybody may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
+        _log.warning("every client may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
 
 
 def _is_local(host: str) -> bool:

@@ -1,4 +1,5 @@
-"""How does a tool ask a replica's HTTP port that wants TLS or a user? By a file as Prometheus' clients have it.
+"""How does a tool query a replica's HTTP port that requires TLS or a user? By a file in the format of Prometheus'
+clients.
 
 Source: Prometheus' http_config, which promtool takes as `--http.config.file`: `basic_auth` and `tls_config`.
 """
@@ -19,7 +20,7 @@ TIMEOUT_S = 5.0
 
 
 class UnusableFile(ValueError):
-    """The file cannot be used; the text says why, and has no secret in it."""
+    """The file cannot be used; the text says why, and contains no secret."""
 
 
 class _BasicAuth(Struct, forbid_unknown_fields=True):
@@ -41,11 +42,11 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def ask(url: str, config: Path | None = None) -> dict[str, Any]:
-    """The JSON object at an address. It is asked directly, whatever proxy the environment names for the world.
+    """The JSON object at an address. Connects directly, whatever proxy the environment names.
 
     Raises:
         UnusableFile: `config` cannot be used.
-        OSError: nobody answers, or with another status than 200.
+        OSError: no answer, or a status other than 200.
         ValueError: the answer is no JSON object.
     """
     found = _File() if config is None else _read(config)
@@ -65,10 +66,10 @@ def ask(url: str, config: Path | None = None) -> dict[str, Any]:
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
-    """A password goes nowhere else."""
+    """A password must not go to another address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Not followed."""
+        """Follow no redirect."""
 
 
 def _read(config: Path) -> _File:
@@ -79,7 +80,7 @@ def _read(config: Path) -> _File:
     except (yaml.YAMLError, UnicodeDecodeError):
         raise UnusableFile(f"{config}: not YAML") from None
     except ValidationError as error:
-        raise UnusableFile(f"{config}: {error}; supported are basic_auth and tls_config") from None
+        raise UnusableFile(f"{config}: {error}; basic_auth and tls_config are supported") from None
 
 
 def _credentials(config: Path | None, given: _BasicAuth) -> str:

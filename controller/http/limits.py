@@ -1,4 +1,4 @@
-"""Whom does the HTTP server answer, how many at once, and for how long?"""
+"""Which clients does the HTTP server answer, how many at once, and for how long?"""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class AllowedHosts:
     """Which names in a Host header are this server's.
 
-    A page from the internet whose name is suddenly an address of this network makes a browser ask here in that name
-    (DNS rebinding). It cannot do so for an address, nor for a name without a dot, which nobody can register.
+    A web page whose name suddenly resolves to an address of this network makes a browser send requests here under that
+    name (DNS rebinding). It cannot do so for an address, nor for a name without a dot, which cannot be registered.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """These names, and those that this machine has; `*` allows every name."""
+        """These names, and those of this machine; `*` allows every name."""
         self._names = {name.lower() for name in (*names, socket.getfqdn(), socket.gethostname())}
 
     def __contains__(self, host: str) -> bool:
@@ -65,7 +65,8 @@ def _is_address(name: str) -> bool:
 
 
 def polite(allowed: AllowedHosts, asked: Callable[[web.Request], None]) -> Any:
-    """A middleware that refuses names of others, and lets each connection ask once; `asked` hears of each that does."""
+    """A middleware that refuses foreign host names and allows one request a connection; `asked` receives each
+    request."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -83,36 +84,35 @@ def polite(allowed: AllowedHosts, asked: Callable[[web.Request], None]) -> Any:
     return middleware
 
 
-class Letting(Protocol):
-    """Who is let in."""
+class ReadAccess(Protocol):
+    """Who may read."""
 
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether who sends this header, and shows this certificate, is known to be let in. It returns at once."""
+        """Whether the client with this header and certificate is already known to be allowed. Returns at once."""
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether it is let in. It is called from a thread of its own, and may take a while."""
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether the client is allowed. Called from a thread of its own; may take a while."""
 
 
 class TooMany(Exception):
-    """So many have failed, or are being looked at, at one address, that no more are."""
+    """Too many attempts from one address have failed or are being checked; no more are."""
 
 
 class Attempts:
-    """Passwords that nobody knows yet. Comparing one takes processor time on purpose, so they are compared one at a
-    time, few of one address wait at once, and an address at which many were wrong has to wait.
-    """
+    """Passwords not checked before. A check takes processor time on purpose, so checks run one at a time, few of one
+    address wait at once, and an address with many failures has to wait."""
 
-    def __init__(self, lets_in: Callable[[str | None, Mapping[str, Any] | None], bool]) -> None:
-        self._lets_in = lets_in
+    def __init__(self, admits: Callable[[str | None, Mapping[str, Any] | None], bool]) -> None:
+        self._lets_in = admits
         self._comparing = ThreadPoolExecutor(1, "passwords")
         self._waiting: Counter[str] = Counter()
         self._failed: dict[str, list[float]] = {}
 
-    async def lets_in(self, address: str, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether somebody at this address is let in.
+    async def admits(self, address: str, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client at this address is allowed.
 
         Raises:
-            TooMany: nobody looks.
+            TooMany: not checked.
         """
         loop = asyncio.get_running_loop()
         failed = [at for at in self._failed.get(address, ()) if loop.time() - at < FAILURES_WITHIN_S]
@@ -120,35 +120,35 @@ class Attempts:
             raise TooMany
         self._waiting[address] += 1
         try:
-            is_let_in = await loop.run_in_executor(self._comparing, self._lets_in, authorization, certificate)
+            is_admitted = await loop.run_in_executor(self._comparing, self._lets_in, authorization, certificate)
         finally:
             self._waiting[address] -= 1
             if not self._waiting[address]:
                 del self._waiting[address]
-        if not is_let_in:
+        if not is_admitted:
             self._fail(address, loop.time())
-        return is_let_in
+        return is_admitted
 
     def _fail(self, address: str, now: float) -> None:
-        """The address that failed last is remembered for longest."""
+        """Note a failure; the address that failed last is remembered longest."""
         before = self._failed.pop(address, [])
         self._failed[address] = [*before[-MOST_FAILURES + 1 :], now]
         while len(self._failed) > _MOST_ADDRESSES:
             del self._failed[next(iter(self._failed))]
 
 
-def authenticated(access: Letting, open_paths: Container[str]) -> Any:
-    """A middleware that answers only who is let in. To others open paths tell whether all is well, without a word."""
-    attempts = Attempts(access.lets_in)
+def authenticated(access: ReadAccess, open_paths: Container[str]) -> Any:
+    """A middleware that answers only authorized clients. On open paths, others see the status code without a text."""
+    attempts = Attempts(access.admits)
 
-    async def is_let_in(request: web.Request) -> bool:
+    async def is_admitted(request: web.Request) -> bool:
         authorization = request.headers.get("Authorization")
         if authorization is None and request.path in open_paths:
             return False
         transport = request.transport
         certificate = None if transport is None else transport.get_extra_info("peercert")
-        # Who was let in before waits for nobody.
-        return access.knows(authorization, certificate) or await attempts.lets_in(
+        # A client that was authorized before does not wait for others.
+        return access.knows(authorization, certificate) or await attempts.admits(
             request.remote or "", authorization, certificate
         )
 
@@ -156,7 +156,7 @@ def authenticated(access: Letting, open_paths: Container[str]) -> Any:
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = web.Response(status=401, text="Unauthorized\n", headers={"WWW-Authenticate": "Basic"})
         try:
-            if await is_let_in(request):
+            if await is_admitted(request):
                 return await handler(request)
         except TooMany:
             refusal = web.Response(status=429, text="Too many attempts\n", headers={"Retry-After": "60"})
@@ -169,10 +169,10 @@ def authenticated(access: Letting, open_paths: Container[str]) -> Any:
 
 
 def bound(info: tuple[Any, ...]) -> socket.socket:
-    """A socket that is bound to one of the addresses that `getaddrinfo` gives.
+    """A socket bound to one of the addresses from `getaddrinfo`.
 
     Raises:
-        OSError: the address is taken or not ours.
+        OSError: the address is taken or not local.
     """
     family, kind, number, _, address = info
     made = socket.socket(family, kind, number)
@@ -190,7 +190,7 @@ def bound(info: tuple[Any, ...]) -> socket.socket:
 
 
 class _Visit:
-    """One connection, from the moment in which it was accepted."""
+    """One connection, from the moment it was accepted."""
 
     def __init__(self, address: str, since: float) -> None:
         self.address, self.since = address, since
@@ -199,20 +199,20 @@ class _Visit:
         self.protocol: web.RequestHandler | None = None
 
     def is_here(self, connected: Container[web.RequestHandler]) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still open."""
         if self.protocol is not None:
             return self.protocol in connected
         return self.opening is not None and not self.opening.done()
 
     def end(self) -> None:
-        """Now."""
+        """Close it now."""
         if self.protocol is None and self.opening is not None:
             self.opening.cancel()
         elif self.protocol is not None and self.protocol.transport is not None:
             self.protocol.transport.abort()
 
     def end_unless_it_has_asked(self) -> None:
-        """Now, if no whole request has come."""
+        """Close it if it has not sent a whole request."""
         if not self.has_asked:
             self.end()
 
@@ -223,31 +223,32 @@ def _close_unless_open(accepted: socket.socket, visit: _Visit, _: object) -> Non
 
 
 class Acceptor:
-    """Accepts connections for a server: at most so many at once, and none for longer than a slow answer takes.
+    """Accepts connections for a server: a limited number at once, none for longer than a slow answer takes.
 
-    A newcomer always gets in, above all a probe: where there are too many, one that has not asked anything goes for it,
-    of the address that has most, the oldest first; only without any one that has asked. Who does not ask soon goes too.
+    A newcomer, above all a probe, is always admitted. Where there are too many, it displaces a connection that has sent
+    no request, the oldest of the address that has most; only without such one, any other. A connection that sends no
+    request soon is closed too.
     """
 
     def __init__(self, server: web.Server, context: Callable[[], ssl.SSLContext | None]) -> None:
-        """Nobody has come. `context` says how the next connection is encrypted, if it is."""
+        """`context` returns the TLS context of the next connection, if it is encrypted."""
         self._server = server
         self._context = context
         self._visits: list[_Visit] = []
 
     def asked(self, request: web.Request) -> None:
-        """A whole request has come."""
+        """A whole request has arrived."""
         for visit in self._visits:
             visit.has_asked = visit.has_asked or visit.protocol is request.protocol
 
     async def run(self, listening: socket.socket) -> None:
-        """Until it is cancelled."""
+        """Accept until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
             except Exception as error:  # above all, no descriptor is left
-                _log.error("no connection can be accepted: %s", error)
+                _log.error("cannot accept a connection: %s", error)
                 await asyncio.sleep(1.0)
                 continue
             self._make_room()
@@ -274,7 +275,7 @@ class Acceptor:
             _, made = await loop.connect_accepted_socket(
                 self._server, accepted, ssl=context, ssl_handshake_timeout=limit
             )
-        except Exception as error:  # of TLS, of time, of the operating system
+        except Exception as error:  # errors of TLS, timeouts, errors of the operating system
             reason = getattr(error, "reason", None) or error
             _log.warning("HTTP connection from %s: TLS handshake failed: %s", visit.address, reason)
         else:
@@ -283,7 +284,7 @@ class Acceptor:
             loop.call_later(CONNECTION_S, visit.end)
 
     async def close(self) -> None:
-        """Whoever is shaking hands is not waited for."""
+        """Do not wait for handshakes under way."""
         for visit in self._visits:
             if visit.opening is not None:
                 visit.opening.cancel()
@@ -300,7 +301,7 @@ class OneLine(logging.Filter):
         self._unsaid = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write this record, which is made short."""
+        """Whether to write this record, which is shortened."""
         if time.monotonic() < self._next:
             self._unsaid += 1
             return False

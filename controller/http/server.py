@@ -1,4 +1,4 @@
-"""How does this process answer over HTTP: to Prometheus, and to what asks whether it is well?"""
+"""How does this process answer over HTTP: Prometheus, and probes of its health?"""
 
 from __future__ import annotations
 
@@ -40,44 +40,42 @@ INDEX = """/metrics  Prometheus
 
 
 class Access(Protocol):
-    """Who may read, and how that is encrypted: `controller.http.access.HttpAccess`."""
+    """Who may read, and the encryption: `controller.http.access.HttpAccess`."""
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """For the next connections; None where they are not encrypted."""
+        """The TLS context of the next connections; None without encryption."""
 
     def renew(self) -> bool:
-        """Look whether something else is in force now. It is called from a thread of its own."""
+        """Reload the rules if they have changed. True if others are in force now. Called from a thread of its own."""
 
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether it is known already that who sends this header, and shows this certificate, may read. It returns at
-        once."""
+        """Whether the client with this header and certificate is already known to be allowed. Returns at once."""
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether who sends this header, and shows this certificate, may read. It is called from a thread of its own,
-        and may take a while."""
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether the client with this header and certificate may read. Called from a thread of its own; may take a
+        while."""
 
 
 class Readers(Struct, frozen=True):
     """Who may read.
 
     Shape:
-        `hosts` are names under which the server may be asked, besides the machine's own. Without `access` everybody
-        may read.
+        `hosts` are host names of this server besides the machine's own. Without `access`, every client may read.
     """
 
     hosts: tuple[str, ...] = ()
     access: Access | None = None
 
 
-EVERYBODY = Readers()
+EVERY_CLIENT = Readers()
 
 
 class Exporter:
-    """The HTTP side: `/metrics`, `/livez`, `/readyz`, `/leader`, `/reassignments`. It never decides anything.
+    """Serves `/metrics`, `/livez`, `/readyz`, `/leader`, `/reassignments`. It never decides anything.
 
-    It has a thread and an event loop of its own: a scrape holds no turn up, and a process whose event loop is stuck can
-    still say so, and where.
+    It has a thread and an event loop of its own: a scrape delays no turn, and a process whose event loop is stuck can
+    still report that, and where.
     """
 
     def __init__(
@@ -88,9 +86,9 @@ class Exporter:
         *,
         moves: MoveSource | None = None,
         stuck_after_s: float = STUCK_AFTER_S,
-        readers: Readers = EVERYBODY,
+        readers: Readers = EVERY_CLIENT,
     ) -> None:
-        """Nothing listens yet; port 0 means that nothing ever will."""
+        """Port 0 disables the server."""
         self._access = readers.access
         self._allowed_hosts = AllowedHosts((*readers.hosts, address[0]))
         self._recorder = recorder
@@ -109,10 +107,10 @@ class Exporter:
         self._beat = time.monotonic()
 
     async def start(self) -> None:
-        """Listen, and watch the calling thread from now on.
+        """Listen, and watch the calling thread's event loop.
 
         Raises:
-            OSError: the address is taken or not ours.
+            OSError: the address is taken or not local.
         """
         if not self._port:
             return
@@ -125,11 +123,11 @@ class Exporter:
         except OSError as error:
             await self.stop()
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            what = f"nothing can listen on {self._host}:{self._port} (http.host, http.port): {reason}"
+            what = f"cannot listen on {self._host}:{self._port} (http.host, http.port): {reason}"
             raise OSError(error.errno, what) from error
 
     async def stop(self) -> None:
-        """Listen no more; may be called at any time, and again."""
+        """Stop listening; may be called at any time, and repeatedly."""
         if self._thread.is_alive():
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._close(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -137,7 +135,7 @@ class Exporter:
         self._loop.close()
 
     def beat(self) -> None:
-        """The event loop turns; without this for a while the process counts as stuck."""
+        """The event loop turns; without this call for a while, the process counts as stuck."""
         self._beat = time.monotonic()
 
     async def _open(self) -> None:
@@ -177,8 +175,8 @@ class Exporter:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 await asyncio.to_thread(access.renew)
-            except Exception:  # it says itself what cannot be used; whoever was let in before must not stay for ever
-                _log.exception("looking who may read failed; it is tried again")
+            except Exception:  # unusable files are reported already; no error may keep old rights in force for ever
+                _log.exception("looking for changed access rules failed; trying again")
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -233,7 +231,7 @@ class Exporter:
         )
 
     async def _looked_up(self, look: Callable[[], Coroutine[None, None, bytes | None]], otherwise: str) -> web.Response:
-        """Asked where the facts live: on the event loop of the turns."""
+        """Look up on the event loop of the turns, which owns the facts."""
         assert self._watched_loop is not None
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
@@ -257,6 +255,7 @@ class Exporter:
 
 
 def _complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio has to say of the HTTP server's loop, above all that no descriptor is left; one line in a while."""
+    """Log asyncio's complaints about the HTTP server's loop, above all that no descriptor is left; one line in a
+    while."""
     error = context.get("exception")
     _log.error(context["message"], exc_info=(type(error), error, None) if error is not None else None)

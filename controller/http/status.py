@@ -1,4 +1,4 @@
-"""What is to be known of this process from outside, and of the moves that it leads?"""
+"""What may others know of this process, and of the moves it leads?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from msgspec import Struct
 
 
 class Status(Struct, frozen=True):
-    """How this process stands, as `/leader` shows it.
+    """The state of this process, as `/leader` shows it.
 
     Shape:
-        `set_aside` has a sentence for each thing that went wrong and is to be tried again, `failing` one for each part
-        of this process of which that is so, `warnings` one for each thing about the cluster that does not forbid to
-        lead it.
+        `set_aside` has a sentence for each subject that failed and is to be tried again, `failing` one for each part
+        of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -33,17 +32,17 @@ class Status(Struct, frozen=True):
 
 
 class StatusSource(Protocol):
-    """Who can be asked how this process stands."""
+    """Source of the process status."""
 
     def status(self) -> Status:
-        """Now. It is called from another thread than the event loop's, and must neither wait nor change anything."""
+        """The status now. Called from another thread than the event loop's; must neither block nor change anything."""
 
 
 class MoveSource(Protocol):
-    """Who can be asked about moves; in JSON, None where this process does not lead, or knows no such request."""
+    """Source of the moves in progress as JSON; None if this process does not lead, or knows no such request."""
 
     async def moves(self) -> bytes | None:
-        """What moves now. It is called on the event loop that `Exporter.start` was called on."""
+        """The moves in progress. Called on the event loop on which `Exporter.start` was called."""
 
     async def request(self, number: int) -> bytes | None:
-        """What has become of a request. Likewise."""
+        """The state of a request. Called like `moves`."""

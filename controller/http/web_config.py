@@ -1,4 +1,4 @@
-"""Who may read the HTTP port, and how is it encrypted? A file as Prometheus and its exporters have it.
+"""Who may read the HTTP port, and how is it encrypted? A file in the format of Prometheus' exporters.
 
 Source: exporter-toolkit's web-configuration.md: `tls_server_config`, `basic_auth_users`.
 """
@@ -34,8 +34,8 @@ _CLIENT_AUTH: Final = {
 }
 _LONGEST_REASON: Final = 1_000
 _MOST_REMEMBERED: Final = 100
-# Of a password that nobody has: an unknown user takes as long as a known one.
-_NOBODYS: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
+# Of an unguessable password: checking an unknown user takes as long as a known one.
+_UNGUESSABLE: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
 _HASHED: Final = re.compile(rb"\$2[aby]\$(?:0[4-9]|1[0-6])\$[./A-Za-z0-9]{53}")
 
 
@@ -56,24 +56,28 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 class WebAccess:
-    """What one version of the file says.
+    """The rules in one version of the file.
 
     Shape:
-        `context` is None without TLS. `has_authentication` where only some may read.
+        `context` is None without TLS. `has_authentication` where access is restricted.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file, and the certificates that it names.
+        """Reads the file and the certificates it names.
 
         Raises:
-            UnusableSecurity: with the place and what to change.
+            UnusableSecurity: says where and what to change.
         """
         try:
             self._take(path)
         except UnusableSecurity as refusal:
             raise UnusableSecurity(one_line(str(refusal), _LONGEST_REASON)) from None
-        except Exception as error:  # of a library, about what somebody has written there
-            why = "no text that can be a name or a password" if isinstance(error, UnicodeError) else "not usable YAML"
+        except Exception as error:  # a library's error about malformed content
+            why = (
+                "not a text that can be a name or a password"
+                if isinstance(error, UnicodeError)
+                else "it is not usable YAML"
+            )
             raise UnusableSecurity(f"{KEY}={path}: {why} ({type(error).__name__})") from None
 
     def _take(self, path: Path) -> None:
@@ -93,19 +97,19 @@ class WebAccess:
         self.seen = self.look()
 
     def look(self) -> Seen:
-        """The state of all its files; another one than `seen` means that they have to be read again."""
+        """The state of all its files; if it differs from `seen`, they have to be read again."""
         return look(self._paths)
 
-    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client that sends this header, and shows this certificate, may read. It takes a while.
+    def admits(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client with this header and certificate may read. Takes a while.
 
         Shape:
-            `certificate` is as `ssl.SSLSocket.getpeercert` gives one that was verified.
+            `certificate` is a verified one, as `ssl.SSLSocket.getpeercert` returns it.
         """
         return self._has_name(certificate) and (not self._users or self._is_right(authorization or ""))
 
     def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether it is known at once that it may: nothing has to be compared, or it was found right before."""
+        """Whether it is known at once that it may: nothing has to be compared, or a check just succeeded."""
         return self._has_name(certificate) and (
             not self._users or self._digest(*_credentials(authorization or "")) in self._remembered
         )
@@ -115,16 +119,15 @@ class WebAccess:
         return not self._sans or not self._sans.isdisjoint(names)
 
     def _digest(self, user: str, password: bytes) -> bytes:
-        """By a key that this version of the file has for itself: what is remembered is of no use to anybody else, and
-        how long it takes to find it tells nothing.
-        """
+        """A digest with a key of this version of the file: what is remembered is useless elsewhere, and the time to
+        look it up reveals nothing."""
         return hmac.digest(self._key, b"%d:%s:%s" % (len(user), user.encode(), password), "sha256")
 
     def _is_right(self, authorization: str) -> bool:
         user, password = _credentials(authorization)
         hashed = self._users.get(user)
-        # bcrypt counts no more of a password; hash tools refuse longer ones, too.
-        is_right = len(password) <= 72 and bcrypt.checkpw(password, hashed or _NOBODYS)
+        # bcrypt ignores any further bytes of a password; hash tools refuse longer ones, too.
+        is_right = len(password) <= 72 and bcrypt.checkpw(password, hashed or _UNGUESSABLE)
         if hashed is None or not is_right:
             return False
         if len(self._remembered) >= _MOST_REMEMBERED:
@@ -157,7 +160,7 @@ def _read(path: Path) -> _File:
         where = f" in line {mark.line + 1}" if mark is not None else ""
         raise UnusableSecurity(f"{KEY}={path}: not YAML{where}") from None
     except ValidationError as error:
-        hint = "supported are tls_server_config and basic_auth_users, with what docs/security.md lists"
+        hint = "tls_server_config and basic_auth_users are supported, with the keys in docs/security.md"
         raise UnusableSecurity(f"{KEY}={path}: {error}; {hint}") from None
 
 
@@ -220,7 +223,7 @@ def _try(what: str, load: Any) -> None:
 
 
 def _no_password() -> str:
-    raise ssl.SSLError(0, "the key is encrypted; this file has no place for its password")
+    raise ssl.SSLError(0, "the key is encrypted, and this file has no place for its password")
 
 
 def _beside(path: Path, name: str) -> Path:

@@ -16,20 +16,20 @@ from zk_layout.znodes.brokers import Endpoint
 CLIENT_ID = "lab"
 ANSWER_WITHIN_S = 10.0
 METADATA_VERSION = 7
-"""Every broker from 2.4 on answers this one."""
+"""Every broker from 2.4 on supports this version."""
 
 
 def connection_to(address: str) -> BrokerConnection:
-    """A connection to `host:port`; nothing is opened yet."""
+    """A connection to `host:port`, not opened yet."""
     host, _, port = address.rpartition(":")
     return BrokerConnection(PlaintextDialer(), Endpoint("PLAINTEXT", host, int(port)))
 
 
 def ask_raw(address: str, *requests: bytes, timeout_s: float = ANSWER_WITHIN_S) -> list[bytes]:
-    """Send requests over one connection, each after the answer to the one before, where no event loop runs.
+    """Send requests over one connection, each after the answer to the previous one, without a running event loop.
 
     Shape:
-        Requests have their sizes, answers come without.
+        Requests include their sizes, answers do not.
 
     Raises:
         Broken: the server does not answer.
@@ -46,7 +46,7 @@ def ask_raw(address: str, *requests: bytes, timeout_s: float = ANSWER_WITHIN_S) 
 
 
 def move(address: str, request: AlterReassignments) -> ReassignmentsAltered:
-    """Ask the controller at this address for moves.
+    """Request moves from the controller at this address.
 
     Raises:
         Broken: it does not answer.
@@ -59,7 +59,7 @@ def move(address: str, request: AlterReassignments) -> ReassignmentsAltered:
 
 
 def controller_named_by(address: str) -> int | None:
-    """The controller that this server names to clients; None if it knows none or does not answer."""
+    """The controller that this server reports to clients; None if it knows none or does not answer."""
     header = RequestHeader(ApiKey.METADATA, METADATA_VERSION, 1, CLIENT_ID)
     try:
         (answer,) = ask_raw(address, encode_metadata(header))

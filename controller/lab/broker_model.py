@@ -1,9 +1,8 @@
-"""What does one Kafka broker in ZooKeeper mode make of a controller's commands?
+"""How does one Kafka broker in ZooKeeper mode react to a controller's commands?
 
-A pure model, as far as a controller can see: commands in, acknowledgements out, and the requests a leader has
-about its ISR. It has no clock, no socket and no ZooKeeper; whoever drives it (the simulation, or a TCP socket
-around it) carries records from leader to follower and requests to the controller. Logs are lists of numbered
-records, so that lost data can be seen.
+A pure model of what a controller can see: commands in, acknowledgements out, and a leader's requests about its ISR. It
+has no clock, no socket and no ZooKeeper; its driver (the simulation, or a TCP socket around it) carries records from
+leader to follower and requests to the controller. Logs are lists of numbered records, so that lost data can be seen.
 
 Source: Kafka's ReplicaManager, Partition and ZkMetadataCache.
 """
@@ -30,7 +29,7 @@ from zk_layout.ids import (
 )
 
 DELETING_LEADER = -2  # UpdateMetadata: the topic is being deleted
-UNCHECKED_EPOCHS = (-1, -2)  # StopReplica: obeyed whatever the broker knows
+UNCHECKED_EPOCHS = (-1, -2)  # StopReplica: obeyed whatever epoch the broker knows
 UNCHECKED_BROKER_EPOCH = -1
 
 _GIVES_ONE_TRY_UP = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
@@ -44,25 +43,23 @@ _WAITS_FOR_A_NEW_EPOCH = (
 
 
 class Traits(Struct, frozen=True):
-    """In what brokers of different versions differ; the defaults are those of 3.9.
+    """How brokers of different versions differ; the defaults are those of 3.9.
 
     Units:
-        `replica_lag_s`: how long a follower may be behind before the leader drops it from the ISR.
+        `replica_lag_s`: how long a follower may lag before the leader drops it from the ISR.
     """
 
-    uses_alter_partition: bool = True  # else the leader writes the state znode itself (before 2.7-IV2)
+    uses_alter_partition: bool = True  # otherwise the leader writes the state znode itself (before 2.7-IV2)
     knows_topic_ids: bool = True  # 2.8
-    notes_topic_id_at_once: bool = True  # 3.0: before, not with the command that makes the log
+    notes_topic_id_at_once: bool = True  # 3.0: older ones not with the command that makes the log
     stop_replica_has_epochs: bool = True  # 2.6
     refuses_equal_stop_epoch: bool = False  # 2.6 to 3.4.0 (KAFKA-13972)
     refuses_newer_broker_epoch: bool = False  # 2.4 (KAFKA-9839)
     checks_partition_epoch: bool = True  # 3.3
     notes_epoch_before_log: bool = True  # 3.3: without ZooKeeper it makes no log, and ignores the leader epoch later
-    offline_without_zookeeper: bool = (
-        False  # 2.7 to 3.0: where it makes no log, the replica is offline until it restarts
-    )
+    offline_without_zookeeper: bool = False  # 2.7 to 3.0: a replica without a log is offline until the restart
     proposes_by_id: bool = True  # 3.3
-    knows_refusals: bool = True  # 3.1: before, a leader asks no more after an error that it does not know
+    knows_refusals: bool = True  # 3.1: an older leader stops asking after an unknown error
     replica_lag_s: float = 30.0
 
 
@@ -70,7 +67,7 @@ KAFKA_3_9 = Traits()
 
 
 class Acknowledgement(Struct, frozen=True):
-    """What the broker answers: the error of the whole command, and the partitions that were refused."""
+    """The broker's answer: the error of the whole command, and the partitions that were refused."""
 
     error: ErrorCode = ErrorCode.NONE
     errors: dict[TopicPartition, ErrorCode] = {}
@@ -94,9 +91,9 @@ class Log:
         self.high_watermark = 0
 
     def follow(self, leader: Log) -> None:
-        """Drop what the leader does not have, then copy what it has.
+        """Drop records that the leader lacks, then copy the leader's.
 
-        Epochs make the point where two logs part exact (KIP-101, KIP-279), so it is simply looked for.
+        Epochs locate the point of divergence exactly (KIP-101, KIP-279), so this simply searches for it.
         """
         mine, theirs = self.records, leader.records
         same = min(len(mine), len(theirs))
@@ -110,12 +107,12 @@ Disk = dict[TopicPartition, Log]
 
 
 class Progress:
-    """How far a leader knows one follower to be."""
+    """What a leader knows of one follower's position."""
 
     __slots__ = ("caught_up_at", "end")
 
     def __init__(self, now: float) -> None:
-        self.end = -1  # nothing heard in this epoch
+        self.end = -1  # nothing fetched in this epoch
         self.caught_up_at = now
 
 
@@ -138,7 +135,7 @@ class BrokerModel:
     """One life of a broker's process, from start to exit; `disk` is handed from life to life.
 
     Shape:
-        `violations` collects what no controller may ever do to a broker; empty for a right controller.
+        `violations` collects what no controller may ever do to a broker; empty for a correct controller.
     """
 
     def __init__(self, broker: BrokerId, traits: Traits = KAFKA_3_9, disk: Disk | None = None) -> None:
@@ -154,11 +151,11 @@ class BrokerModel:
         self.offline: dict[TopicPartition, None] = {}
         self.unmade: dict[TopicPartition, None] = {}  # offline because their logs could not be made
         self.has_zookeeper = True
-        self.lacks_directory = False  # since it began: what is on the other may be in there
-        self.without_log: dict[TopicPartition, LeaderEpoch] = {}  # the leader epochs that were noted all the same
+        self.lacks_directory = False  # since it started: replicas found nowhere may be in the other directory
+        self.without_log: dict[TopicPartition, LeaderEpoch] = {}  # leader epochs recorded without a log
         self.violations: list[str] = []
 
-    # -- what the controller tells --
+    # -- commands of the controller --
 
     def receive(
         self,
@@ -200,7 +197,7 @@ class BrokerModel:
                 self.cache[topic_partition] = view
 
     def _expects_a_log(self, view: commands.PartitionView) -> bool:
-        """Whether this leader epoch was noted without a log: then the broker does nothing of the whole request."""
+        """Whether this leader epoch was recorded without a log: then the broker ignores the whole request."""
         noted = self.without_log.get(TopicPartition(view.topic, view.partition))
         return noted == view.leader_epoch and view.topic_id is not None
 
@@ -218,10 +215,10 @@ class BrokerModel:
         return errors
 
     def _refusal(self, topic_partition: TopicPartition, view: commands.PartitionView, is_new: bool) -> ErrorCode | None:
-        """Why a partition's state is not taken on; None when it is, NONE when it is silently ignored."""
+        """Why a partition's state is not applied; None when it is, NONE when it is silently ignored."""
         if self.broker not in view.replicas:
             self.violations.append(
-                f"broker {self.broker} was told to host {topic_partition} of replicas {list(view.replicas)}"
+                f"broker {self.broker} was commanded to host {topic_partition} of replicas {list(view.replicas)}"
             )
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         log = self.disk.get(topic_partition)
@@ -257,7 +254,7 @@ class BrokerModel:
             has_id = self.traits.knows_topic_ids and self.traits.notes_topic_id_at_once
             log = self.disk[topic_partition] = Log(view.topic_id if has_id else None)
         if view.leader != self.broker and view.leader not in self.alive:
-            return  # only the log is made: neither the leader nor its epoch is taken on
+            return  # makes only the log: applies neither the leader nor its epoch
         replica = self.replicas[topic_partition] = Replica(view)
         if view.leader == self.broker:
             replica.epoch_start = len(log.records)
@@ -289,13 +286,13 @@ class BrokerModel:
     # -- data --
 
     def fail_directory(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """The log directory with these replicas fails: until the process ends they are offline."""
+        """The log directory with these replicas fails: they are offline until the process ends."""
         for topic_partition in topic_partitions:
             self.offline[topic_partition] = None
             self.replicas.pop(topic_partition, None)
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
-        """Whether a replica is in the log directory that failed, or may be, as it is nowhere else, or got no log."""
+        """Whether a replica is in the failed log directory, may be because it is nowhere else, or has no log."""
         may_be_there = (self.lacks_directory or bool(self.offline)) and topic_partition not in self.disk
         return self._is_marked_offline(topic_partition) or may_be_there
 
@@ -317,7 +314,7 @@ class BrokerModel:
         return True
 
     def fetch(self, topic_partition: TopicPartition, leader: BrokerModel, now: float) -> bool:
-        """Follow the leader up to its end; refused unless both are in the same leader epoch."""
+        """Replicate from the leader up to its end; False unless both are in the same leader epoch."""
         mine, theirs = self.replicas.get(topic_partition), leader.replicas.get(topic_partition)
         if mine is None or theirs is None or not leader.leads(topic_partition):
             return False
@@ -339,7 +336,7 @@ class BrokerModel:
         self._advance(replica, log)
 
     def assume_followers_in_sync(self, now: float) -> None:
-        """As a leader without data: every replica on a broker that is alive has caught up."""
+        """As a leader without data: every replica on a live broker has caught up."""
         for topic_partition, replica in self.replicas.items():
             if replica.view.leader == self.broker:
                 end = len(self.disk[topic_partition].records)
@@ -353,7 +350,7 @@ class BrokerModel:
         ends = [replica.followers[m].end for m in members if m in replica.followers]
         log.high_watermark = max(log.high_watermark, min([len(log.records), *ends]))
 
-    # -- what a leader wants --
+    # -- requests of a leader --
 
     def proposals(self, now: float) -> list[IsrProposal]:
         """The ISR changes this broker wants as a leader; each is pending until `settle`d."""
@@ -400,7 +397,7 @@ class BrokerModel:
         isr: Replicas,
         partition_epoch: PartitionEpoch,
     ) -> bool:
-        """A proposal was answered; whether the same is to be sent again.
+        """Apply the answer to a proposal. True if the same is to be sent again.
 
         After most refusals a leader changes nothing more until a LeaderAndIsr brings a higher leader epoch.
         """

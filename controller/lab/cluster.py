@@ -20,7 +20,7 @@ from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
 
 
 class ClusterSettings(msgspec.Struct, frozen=True):
-    """What it is made of.
+    """What the cluster consists of.
 
     `chroot` starts with a slash or is empty. `overrides` are broker properties, `java_options` the brokers'.
     """
@@ -34,7 +34,7 @@ class ClusterSettings(msgspec.Struct, frozen=True):
 
 
 class LocalCluster(Server):
-    """A ZooKeeper server and Kafka brokers, started together and surely stopped together.
+    """A ZooKeeper server and Kafka brokers, started together and reliably stopped together.
 
     As a context manager it also stops everything after an error or Ctrl-C. A directory given by the caller is kept;
     otherwise a temporary one is removed. With `outlives_us` all processes stay when this one ends without `stop`.
@@ -48,7 +48,7 @@ class LocalCluster(Server):
         progress: Progress = lambda _: None,
         outlives_us: bool = False,
     ) -> None:
-        """Nothing starts yet, but missing jars are downloaded.
+        """Downloads missing jars; starts nothing yet.
 
         Raises:
             JavaUnavailable: No Java was found.
@@ -89,14 +89,14 @@ class LocalCluster(Server):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses as clients take them."""
+        """The brokers' addresses for clients."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     def start(self) -> None:
         """Start ZooKeeper, then all brokers at the same time, and wait for all.
 
         Raises:
-            ServerFailed: One did not come up; with the tail of its log.
+            ServerFailed: One did not start; with the tail of its log.
         """
         self._progress("starting ZooKeeper")
         self.zookeeper.start()
@@ -116,17 +116,17 @@ class LocalCluster(Server):
         """Start a process of our own beside the servers; it is stopped with the cluster, before the brokers.
 
         Raises:
-            ServerFailed: It cannot be started, or one of that name runs.
+            ServerFailed: It cannot be started, or one of that name is running.
         """
         if name in self.processes and self.processes[name].is_alive:
-            raise LabError(f"a process {name} runs already")
+            raise LabError(f"a process {name} is already running")
         process = Process(name, argv, self.directory / f"{name}.log", env=env, outlives_us=self._outlives_us)
         self.processes[name] = process
         process.start()
         return process
 
     def stop(self) -> None:
-        """Stop everything; brokers are killed, since nobody needs their good order any more."""
+        """Stop everything; brokers are killed, since a clean shutdown is no longer needed."""
         for process in self.processes.values():
             process.stop()
         self.kill()

@@ -2,7 +2,7 @@
 
 
 class LabError(Exception):
-    """Something this machine lacks, or a server that did not do its part; the text says what to do."""
+    """This machine lacks something, or a server failed; the text says what to do."""
 
 
 class JavaUnavailable(LabError):
@@ -10,7 +10,7 @@ class JavaUnavailable(LabError):
 
 
 class JarsUnavailable(LabError):
-    """The jars of one version are neither in the cache nor could they be had."""
+    """The jars of one version are not in the cache and could not be downloaded."""
 
     def __init__(self, version: str, reason: str) -> None:
         super().__init__(f"the jars of Kafka {version} are not available: {reason}")
@@ -19,4 +19,4 @@ class JarsUnavailable(LabError):
 
 
 class ServerFailed(LabError):
-    """A process ended or stayed silent; the text ends with the tail of its log."""
+    """A process ended or became silent; the text ends with the tail of its log."""

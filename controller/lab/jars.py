@@ -1,8 +1,8 @@
 """Where do the jars of ZooKeeper and Kafka come from?
 
-ZooKeeper's are inside the PySpark package. Kafka's are resolved once by Apache Ivy, the dependency resolution
-behind Spark's `spark.jars.packages`, from that same package; called directly, it runs on any Java. The class
-path is remembered next to the jars, so later calls need neither network nor Java.
+ZooKeeper's are inside the PySpark package. Kafka's are resolved once by Apache Ivy, the dependency resolution behind
+Spark's `spark.jars.packages`, from that same package; called directly, it runs on any Java. The class path is stored
+next to the jars, so later calls need neither network nor Java.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ _IVY_MODULE = """\
 
 
 class Module(msgspec.Struct, frozen=True):
-    """What a Maven repository has under one name: a jar and, if asked for, the jar of its tests; with all it needs."""
+    """A module of a Maven repository: its jar and, on request, the jar of its tests, with all dependencies."""
 
     organisation: str
     name: str
@@ -55,7 +55,7 @@ class Module(msgspec.Struct, frozen=True):
     with_tests: bool = False
 
     def as_dependency(self) -> str:
-        """How an Ivy file asks for it."""
+        """The dependency in an Ivy file."""
         line = (
             f'<dependency org="{self.organisation}" name="{self.name}" rev="{self.revision}" conf="default->default">'
         )
@@ -71,7 +71,7 @@ class _Jar(msgspec.Struct, frozen=True):
 
 
 class _Remembered(msgspec.Struct, frozen=True):
-    """A class path as it was resolved; a jar of another size was cut short or replaced."""
+    """A resolved class path, with sizes: a jar of another size was cut short or replaced."""
 
     cache_format: int
     jars: tuple[_Jar, ...]
@@ -123,7 +123,7 @@ def zookeeper_class_path() -> tuple[Path, ...]:
 def kafka_class_path(
     version: str, *, cache_dir: Path | None = None, progress: Progress = lambda _: None
 ) -> tuple[Path, ...]:
-    """The jars of a Kafka broker and of Kafka's tools; downloaded at the first call, later calls only look.
+    """The jars of a Kafka broker and of Kafka's tools; downloaded at the first call.
 
     Shape:
         Absolute paths in class path order.
@@ -140,7 +140,7 @@ def class_path(
     cache_dir: Path | None = None,
     progress: Progress = lambda _: None,
 ) -> tuple[Path, ...]:
-    """The jars of some modules of a version of Kafka; the class path is remembered under a name.
+    """The jars of some modules of a version of Kafka; the class path is stored under `name`.
 
     Of two processes that call at once, one waits for the other.
 
@@ -204,7 +204,7 @@ def _kafka_modules(version: str) -> list[Module]:
     modules = [Module("org.apache.kafka", "kafka_2.13", version)]
     if (int(match[1]), int(match[2])) >= (3, 5):
         modules.append(Module("org.apache.kafka", "kafka-tools", version))
-    # Kafka's own distribution adds a logging library; without one a broker is mute.
+    # Kafka's own distribution adds a logging library; without one a broker logs nothing.
     modules.append(Module("org.slf4j", "slf4j-reload4j", "1.7.36"))
     return modules
 
@@ -230,7 +230,7 @@ def _resolve(directory: Path, name: str, dependencies: str, version: str, progre
         arguments += ["-settings", settings]
     output = _run_ivy(java, ivy, [], arguments, progress)
     if not class_path_file.exists() and re.search(r"PKIX|SSLHandshake", output):
-        # This Java does not know an authority this machine trusts, for instance that of a company's proxy.
+        # This Java lacks an authority this machine trusts, for instance that of a company's proxy.
         trust_store = authorities_as_java_trust_store(directory / "authorities.jks")
         output = _run_ivy(java, ivy, [f"-Djavax.net.ssl.trustStore={trust_store}"], arguments, progress)
     if not class_path_file.exists():
@@ -280,4 +280,4 @@ def _first_problem(output: str) -> str:
     for pattern in patterns:
         if match := re.search(pattern, output):
             return match[match.lastindex or 0].strip()
-    return output.strip()[-300:] or "the resolver said nothing"
+    return output.strip()[-300:] or "the resolver printed nothing"

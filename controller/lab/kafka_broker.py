@@ -48,7 +48,7 @@ _SMALL = {
 
 
 class KafkaBroker(Server):
-    """A Kafka broker on 127.0.0.1; restarted on the same directory it has the same data and port."""
+    """A Kafka broker on 127.0.0.1; restarted on the same directory it keeps its data and port."""
 
     def __init__(  # noqa: PLR0913 - these are what makes one broker different from another
         self,
@@ -62,7 +62,7 @@ class KafkaBroker(Server):
         java_options: Sequence[str] = SMALL_SERVER,
         outlives_us: bool = False,
     ) -> None:
-        """Nothing starts yet. Port 0 takes a free one; `overrides` are broker properties.
+        """Port 0 takes a free one; `overrides` are broker properties. Starts nothing yet.
 
         Raises:
             JarsUnavailable: The jars of this version cannot be had.
@@ -79,19 +79,19 @@ class KafkaBroker(Server):
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """Where clients connect."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log_dir(self) -> Path:
-        """Where its replicas are, a folder each."""
+        """The directory of its replicas, a folder each."""
         return self.data_dir / "replicas"
 
     @property
     def replicas(self) -> frozenset[str]:
-        """The replicas it keeps on disk, as `topic-partition`; not those it is about to delete.
+        """The replicas it keeps on disk, as `topic-partition`; not those about to be deleted.
 
-        A broker whose session expires while it creates a log leaves an empty folder behind: that is no replica.
+        A broker whose session expires while it creates a log leaves an empty folder behind, which is not a replica.
         """
         if not self.log_dir.exists():
             return frozenset()
@@ -102,15 +102,15 @@ class KafkaBroker(Server):
         """Start it and wait until it is registered in ZooKeeper and accepts connections.
 
         Raises:
-            ServerFailed: It did not come up; with the tail of its log.
+            ServerFailed: It did not start; with the tail of its log.
         """
         self.spawn()
         self.wait_until_registered(timeout_s)
 
     def spawn(self) -> None:
-        """Start it without waiting for it; after a crash, wait first until its old session is over.
+        """Start it without waiting for it; after a crash, first wait until its old session has expired.
 
-        A broker gives up when it finds its id taken.
+        A broker ends if its id is taken.
         """
         if self.process.pid is not None and not self.process.is_alive:
             self._wait_until_forgotten()
@@ -134,13 +134,13 @@ class KafkaBroker(Server):
             with zookeeper_client(self._zookeeper_connect, within_s=timeout_s) as zookeeper:
                 while zookeeper.exists(f"/brokers/ids/{self.broker_id}"):
                     if time.monotonic() > deadline:
-                        raise ServerFailed(f"broker {self.broker_id} stays registered though it does not run")
+                        raise ServerFailed(f"broker {self.broker_id} remains registered although it does not run")
                     time.sleep(0.1)
         except KazooTimeoutError as error:
             raise ServerFailed(f"ZooKeeper at {self._zookeeper_connect} does not answer") from error
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """End it in good order (SIGTERM): it asks the controller to move its leaders first."""
+        """Stop it cleanly (SIGTERM): it first asks the controller to move its leaders."""
         self.process.stop(timeout_s)
 
     def kill(self) -> None:
@@ -148,7 +148,7 @@ class KafkaBroker(Server):
         self.process.kill()
 
     def become(self, version: str, **properties: object) -> None:
-        """From its next start on it is of another version, or has other properties, on the same data and port.
+        """From its next start on, run another version or other properties on the same data and port.
 
         An underscore in a name stands for a dot.
 

@@ -1,4 +1,4 @@
-"""How does something listen on this machine that speaks Kafka's protocol, and is no server of Kafka's?"""
+"""How does a server on this machine speak Kafka's protocol without being one of Kafka's?"""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _READ_AHEAD_BYTES = 4 * 1024 * 1024
 _BACKLOG = 128
 
 Answering = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
-"""Told each message without its size; writes the answer, or does what a bad server would do."""
+"""Receives each message without its size; writes the answer, or does what a faulty server would do."""
 
 
 class MessageServer:
-    """Listens on 127.0.0.1; on each connection one message is answered after the other."""
+    """Listens on 127.0.0.1; answers the messages of each connection one after the other."""
 
     def __init__(self, answering: Answering, port: int = 0) -> None:
-        """Nothing listens yet. Port 0 takes a free one, and keeps it."""
+        """Port 0 takes a free one, and keeps it."""
         self.port = port
         self.connections = 0
         self._answering = answering
@@ -40,7 +40,7 @@ class MessageServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Go away, with all connections."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
             self._server = None

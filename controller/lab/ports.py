@@ -8,15 +8,15 @@ import sys
 
 from controller.lab.errors import LabError
 
-# Below the range from which systems take the ports of outgoing connections, so none is taken by chance.
+# Below the range that systems use for outgoing connections, so none is taken by chance.
 _LOWEST, _HIGHEST = 15_000, 30_000
 
-# What this process has handed out: neither it nor a neighbour gets the same port twice.
+# What this process has handed out: no port is given out twice.
 _reservations: set[int] = set()
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """That many distinct ports nobody listens on, reserved for this process as long as it lives.
+    """`count` distinct ports without a listener, reserved for this process as long as it lives.
 
     A reservation is an abstract Unix socket (Linux): it vanishes with the process, however that ends.
     """
@@ -32,7 +32,7 @@ def free_ports(count: int) -> tuple[int, ...]:
 
 
 def free_port() -> int:
-    """One port nobody listens on."""
+    """One port without a listener."""
     return free_ports(1)[0]
 
 

@@ -1,4 +1,4 @@
-"""How does a server process start, show that it is ready, and surely end?
+"""How does a server process start, show that it is ready, and reliably end?
 
 Each process leads a process group of its own and dies with this one: on Linux even when this one is killed.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from controller.lab.errors import ServerFailed
 
-# Linux ends a child when the *thread* that forked it ends, so one thread that stays forks them all.
+# Linux ends a child when the *thread* that forked it ends, so one lasting thread forks them all.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
 _running: weakref.WeakSet["Process"] = weakref.WeakSet()
 
@@ -31,7 +31,7 @@ os.execvpe(sys.argv[2], sys.argv[2:], os.environ)
 
 
 class Process:
-    """A server as an operating system process, with a log file; can be started again after it ended."""
+    """A server as an operating system process, with a log file; can be started again after it has ended."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class Process:
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
-        """Start it; returns at once. Its output is added to the log file.
+        """Start it; returns at once. Its output is appended to the log file.
 
         Raises:
-            ServerFailed: It runs already, or the executable cannot be run.
+            ServerFailed: It is already running, or the executable cannot be run.
         """
         if self.is_alive:
-            raise ServerFailed(f"{self.name} runs already (pid {self.pid})")
+            raise ServerFailed(f"{self.name} is already running (pid {self.pid})")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._log_offset = self.log_file.stat().st_size if self.log_file.exists() else 0
         argv = self.argv
@@ -102,7 +102,7 @@ class Process:
             )
 
     def stop(self, timeout_s: float = 15.0) -> None:
-        """Ask it to end (SIGTERM) and wait; after the timeout it is killed. Nothing if it does not run."""
+        """Ask it to end (SIGTERM) and wait; after the timeout, kill it. Does nothing if it does not run."""
         if self._popen is None:
             return
         if self.is_alive:
@@ -121,7 +121,7 @@ class Process:
         _running.discard(self)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and its children: SIGSTOP and SIGCONT make it mute and well again."""
+        """Send a signal to it and its children, such as SIGSTOP to make it hang and SIGCONT to resume it."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._group_id, number)
 
@@ -137,7 +137,7 @@ class Process:
         return "\n".join(text.splitlines()[-lines:])
 
     def output_since_start(self) -> bytes:
-        """What it wrote since it was last started."""
+        """Its output since the last start."""
         try:
             with self.log_file.open("rb") as log:
                 log.seek(self._log_offset)
@@ -149,7 +149,7 @@ class Process:
         """Poll until it is ready.
 
         Raises:
-            ServerFailed: It ended, or the time is over; with the tail of its log.
+            ServerFailed: It ended, or the time is up; with the tail of its log.
         """
         deadline = time.monotonic() + timeout_s
         while True:

@@ -1,4 +1,4 @@
-"""How does something run for the time of a `with`, and surely end?"""
+"""How does something run for the time of a `with`, and reliably end?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Server(ABC):
-    """What is started, stopped in good order, or killed; an error or Ctrl-C ends it too."""
+    """A server that is started, stopped cleanly, or killed; an error or Ctrl-C ends it too."""
 
     @abstractmethod
     def start(self) -> None:
@@ -15,7 +15,7 @@ class Server(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End it in good order."""
+        """Stop it cleanly."""
 
     @abstractmethod
     def kill(self) -> None:

@@ -23,7 +23,7 @@ from controller.lab.wire.configs_broker_side import Question
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.lab.wire.to_controller import decode_reply, encode_request
 from controller.wire.apis import ApiKey, VersionRange
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions
@@ -56,10 +56,10 @@ CONFIGS: Mapping[str, BrokerConfig] = MappingProxyType(
         }.items()
     }
 )
-"""A few of a broker's settings, the same as on one of 3.9 to which nothing was given."""
+"""A few of a broker's settings, as on a 3.9 broker with defaults."""
 _RETRY_S = 0.05
 _ANSWER_WITHIN_S = 30.0
-# What is not decoded is answered as if nothing were in it: an answer that lists no partition refuses none.
+# A command that is not decoded is answered as if empty: an answer that lists no partition refuses none.
 _UNREAD_SENDER = (BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1))
 _UNREAD: dict[ApiKey, Command] = {
     ApiKey.LEADER_AND_ISR: LeaderAndIsr((), (), ()),
@@ -69,15 +69,15 @@ _UNREAD: dict[ApiKey, Command] = {
 
 
 class SimulatedSettings(Struct, frozen=True):
-    """What makes one simulated broker different from another.
+    """What distinguishes one simulated broker from another.
 
     Units:
         `replication_delay_s`: how long after a command all followers on live brokers have caught up.
-        `partition_bytes`: how large it says every replica is that leads, or has had that long to grow.
+        `partition_bytes`: the size it reports for every replica that leads, or has had that long to grow.
 
     Shape:
-        With `counts_only` commands are not even decoded: they are counted and acknowledged, and the broker wants
-        nothing of its own. Ten such brokers with 100,000 partitions cost next to nothing. `port` 0 takes a free one.
+        With `counts_only` commands are not even decoded: they are counted and acknowledged, and the broker makes no
+        requests. Ten such brokers with 100,000 partitions cost next to nothing. `port` 0 takes a free one.
     """
 
     broker: BrokerId
@@ -91,10 +91,10 @@ class SimulatedSettings(Struct, frozen=True):
 
 
 class Seen:
-    """What a broker has been told, and when.
+    """The commands a broker has received, and when.
 
     Units:
-        Times are those of the event loop, in seconds: a command counts when its last byte has arrived.
+        Times are those of the event loop, in seconds, at the arrival of a command's last byte.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Seen:
         self.isr_changes_granted = 0
 
     def command(self, key: ApiKey, size_bytes: int, at: float) -> None:
-        """One more command."""
+        """Count one more command."""
         self.commands[key] += 1
         self.size_bytes[key] += size_bytes
         self.first_at.setdefault(key, at)
@@ -116,13 +116,13 @@ class Seen:
 class SimulatedBroker:
     """One broker: listens on 127.0.0.1, registers in ZooKeeper, obeys, and asks for ISR changes as a leader does.
 
-    It has no data: its followers are in sync as soon as they are alive and the delay has passed. Its leader changes
-    an ISR with AlterPartition only, so its traits must be those of a broker from 2.7 on.
+    It has no data: its followers are in sync as soon as they are alive and the delay has passed. Its leader changes an
+    ISR with AlterPartition only, so its traits must be those of a broker from 2.7 on.
     """
 
     def __init__(self, settings: SimulatedSettings, zookeeper: KazooClient | None, disk: Disk | None = None) -> None:
-        """Nothing listens yet. `zookeeper` is a started client, to be shared with other brokers or not; without one
-        the broker is not registered and its broker epoch is not checked.
+        """`zookeeper` is a started client, which brokers may share; without one the broker is not registered and its
+        broker epoch is not checked. Listens only after `start`.
 
         Raises:
             ValueError: its traits are those of a broker that writes state znodes itself.
@@ -144,12 +144,12 @@ class SimulatedBroker:
 
     @property
     def port(self) -> int:
-        """Where it listens, once it does."""
+        """The port, once it listens."""
         return self._server.port
 
     @property
     def registration(self) -> Registration:
-        """What it writes to ZooKeeper."""
+        """Its registration in ZooKeeper."""
         return Registration((Endpoint(self.settings.listener, "127.0.0.1", self.port),), self.settings.rack)
 
     @property
@@ -192,7 +192,7 @@ class SimulatedBroker:
     def _unregister(self, zookeeper: KazooClient) -> None:
         zookeeper.delete(BrokerAddress(self.settings.broker).path)
 
-    # -- what it is told --
+    # -- commands it receives --
 
     async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(self._answer(frame))
@@ -208,17 +208,17 @@ class SimulatedBroker:
         key = ApiKey(header.api_key)
         self.seen.command(key, len(frame), asyncio.get_running_loop().time())
         if self.settings.counts_only:
-            return encode_acknowledgement(Told(header, *_UNREAD_SENDER, _UNREAD[key]))
-        told = decode_command(frame)
+            return encode_acknowledgement(ReceivedCommand(header, *_UNREAD_SENDER, _UNREAD[key]))
+        received = decode_command(frame)
         acknowledgement = self.model.receive(
-            told.command, told.controller, told.controller_epoch, told.broker_epoch, self._now()
+            received.command, received.controller, received.controller_epoch, received.broker_epoch, self._now()
         )
         if acknowledgement.error is ErrorCode.NONE:
-            self._obeyed(told)
-        return encode_acknowledgement(told, acknowledgement.error, acknowledgement.errors)
+            self._obeyed(received)
+        return encode_acknowledgement(received, acknowledgement.error, acknowledgement.errors)
 
     def _describe(self, frame: bytes) -> bytes:
-        """How large its replicas are, as far as a broker without data can say."""
+        """The sizes of its replicas, as far as a broker without data has any."""
         header, asked = decode_describe(frame)
         hosted = self.model.hosted()
         sizes = {at: ReplicaSize(self._size_of(at)) for at in (hosted if asked is None else asked) if at in hosted}
@@ -231,8 +231,8 @@ class SimulatedBroker:
         held_s = self._now() - self._held_since.get(at, self._now())
         return round(self.settings.partition_bytes * min(1.0, held_s / delay_s))
 
-    def _obeyed(self, told: Told) -> None:
-        command = told.command
+    def _obeyed(self, received: ReceivedCommand) -> None:
+        command = received.command
         if isinstance(command, UpdateMetadata):
             self._brokers = {
                 broker.broker: endpoint
@@ -254,7 +254,7 @@ class SimulatedBroker:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    # -- what it wants --
+    # -- requests it makes --
 
     def _followers_caught_up(self) -> None:
         self._catch_up = None
@@ -293,7 +293,7 @@ class SimulatedBroker:
                 connection.retire()
 
     async def _propose(self, connection: BrokerConnection) -> bool:
-        """Ask for the ISR changes wanted; whether the controller settled them all."""
+        """Ask for the ISR changes wanted; True if the controller settled them all."""
         by_id = {tp: proposal for tp, proposal in self._changes.items() if proposal.topic.topic_id is not None}
         by_name = {tp: proposal for tp, proposal in self._changes.items() if proposal.topic.topic_id is None}
         for changes, version in ((by_id, 3), (by_name, 0)):
@@ -319,12 +319,12 @@ class SimulatedBroker:
             return False
         assert isinstance(reply, PartitionsAltered)
         if reply.error is not ErrorCode.NONE:
-            connection.drop()  # as brokers do, look for the controller again
+            connection.drop()  # look for the controller again, as brokers do
             return False
         return self._settle(reply.results, changes)
 
     def _settle(self, results: Sequence[IsrResult], changes: dict[TopicPartition, IsrProposal]) -> bool:
-        """Whether nothing is to be asked again."""
+        """True if nothing has to be asked again."""
         is_done = True
         for result in results:
             name = result.topic if result.topic_id is None else self._names.get(result.topic_id)

@@ -55,7 +55,7 @@ _CLASSES = {
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What one call of a tool left behind."""
+    """The outcome of one call of a tool."""
 
     exit_code: int
     stdout: str
@@ -64,7 +64,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
     @property
     def output(self) -> str:
-        """Everything it said."""
+        """All of its output."""
         return self.stdout + self.stderr
 
 

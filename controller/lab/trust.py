@@ -1,6 +1,6 @@
-"""Whom does this machine trust, in the form a Java runtime reads?
+"""Which authorities does this machine trust, in the form a Java runtime reads?
 
-A runtime that came as a Python package knows only the public authorities, not those added to this machine.
+A runtime from a Python package knows only the public authorities, not those added to this machine.
 """
 
 import hashlib

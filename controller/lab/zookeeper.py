@@ -27,11 +27,10 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %m (%c{1})%n
 
 
 class ZooKeeperSettings(msgspec.Struct, frozen=True):
-    """What may differ between servers.
+    """How servers may differ.
 
-    `max_request_bytes` is ZooKeeper's `jute.maxbuffer`. Without `fsync` a commit survives the end of the
-    process but not of the machine. Sessions may ask for two ticks up to two minutes. `config` are further lines of
-    zoo.cfg.
+    `max_request_bytes` is ZooKeeper's `jute.maxbuffer`. Without `fsync` a commit survives the end of the process but
+    not of the machine. Sessions may ask for two ticks up to two minutes. `config` are further lines of zoo.cfg.
     """
 
     tick_time_ms: int = 500
@@ -42,7 +41,7 @@ class ZooKeeperSettings(msgspec.Struct, frozen=True):
 
 
 class ZooKeeperServer(Server):
-    """A standalone ZooKeeper server on 127.0.0.1; restarted on the same directory it has the same data."""
+    """A standalone ZooKeeper server on 127.0.0.1; restarted on the same directory it keeps its data."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class ZooKeeperServer(Server):
         *,
         outlives_us: bool = False,
     ) -> None:
-        """Nothing starts yet. Port 0 takes a free one."""
+        """Port 0 takes a free one. Starts nothing yet."""
         self.data_dir = data_dir
         self.port = port or free_port()
         self._settings = settings or ZooKeeperSettings()
@@ -68,7 +67,7 @@ class ZooKeeperServer(Server):
         """Start it and wait until it serves requests.
 
         Raises:
-            ServerFailed: It did not come up; with the tail of its log.
+            ServerFailed: It did not start; with the tail of its log.
         """
         self.spawn()
         self.wait_until_serving(timeout_s)
@@ -85,7 +84,7 @@ class ZooKeeperServer(Server):
         self.process.wait_until(lambda: "Mode:" in self.ask("srvr"), timeout_s, waiting_for="it served requests")
 
     def stop(self) -> None:
-        """End it in good order."""
+        """Stop it cleanly."""
         self.process.stop()
 
     def kill(self) -> None:
@@ -139,7 +138,7 @@ class ZooKeeperServer(Server):
 
 @contextmanager
 def zookeeper_client(connect: str, *, within_s: float = 30.0) -> Iterator[KazooClient]:
-    """A session with ZooKeeper, as a tool has one, for the time of a `with`.
+    """A session with ZooKeeper, like that of a tool, for the time of a `with`.
 
     Raises:
         KazooTimeoutError: no server answered in time.

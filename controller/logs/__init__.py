@@ -1,7 +1,7 @@
 """How does the log look? Lines for people, JSON for machines; the standard library's loggers go the same way.
 
-Every line has `time`, `level`, `event` (what happened), `component` (which part says so), and `epoch` while this
-process is the controller; other fields say more. Lines go to standard error, by a thread of their own.
+Every line has `time`, `level`, `event` (what happened), `component` (which part logs it), and `epoch` while this
+process is the controller; other fields add details. A thread of its own writes lines to standard error.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def configure(level: str, style: str) -> None:
     root.setLevel(level.upper())
     for name in LOUD_LIBRARIES:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    # These would write to standard error by themselves, and wait for its reader.
+    # These would write to standard error themselves, and block on its reader.
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
     threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
 
 
 def separate(logger: str, level: str, path: Path | None, style: str) -> None:
-    """Give one logger a level of its own and, with a path, its lines a file of their own, to which they are added.
+    """Give one logger a level of its own and, with a path, append its lines to a file of their own.
 
     Raises:
         OSError: the file cannot be written.
@@ -86,7 +86,7 @@ def _formatter(*, as_json: bool, is_colored: bool) -> logging.Formatter:
 
 
 class _Handler(logging.Handler):
-    """Formats lines and has them written; neither a reader of the log nor a flood of lines holds anybody up."""
+    """Formats lines and has them written; neither a slow reader nor a flood of lines blocks the caller."""
 
     def __init__(self, descriptor: int, formatter: logging.Formatter) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class _Handler(logging.Handler):
             self.writer.put(self._line(record))
 
     def flush(self) -> None:
-        """Wait a moment until everything is written; also when the process ends."""
+        """Wait briefly until everything is written; also when the process ends."""
         self.writer.flush(FLUSH_WITHIN_S)
 
     def _settle(self) -> None:
@@ -127,7 +127,7 @@ class _Handler(logging.Handler):
 
 
 def _kind(record: logging.LogRecord) -> str:
-    """What makes two lines alike: what they say of different things."""
+    """What two similar lines share: the text around their details."""
     said = record.msg
     if isinstance(said, dict):
         said = said.get("kind") or said.get("event")
@@ -135,7 +135,7 @@ def _kind(record: logging.LogRecord) -> str:
 
 
 def lost() -> dict[str, int]:
-    """By reason, how many lines have not been written since the start."""
+    """By reason, how many lines were dropped since the start."""
     handlers = list(_handlers())
     if not handlers:
         return {}
@@ -151,7 +151,7 @@ def _handlers() -> Iterator[_Handler]:
 
 
 def last_words(text: str, **details: object) -> None:
-    """Log an error, and wait a moment until everything is written: whoever does not read it holds up no end."""
+    """Log an error, and wait briefly until it is written: a reader that is too slow delays no end."""
     _log.error(text, **details)
     for handler in _handlers():
         handler.flush()
@@ -159,18 +159,18 @@ def last_words(text: str, **details: object) -> None:
 
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if not issubclass(kind, SystemExit):
-        _log.error("an error that nobody handled", exc_info=(kind, error, trace))
+        _log.error("an unhandled error", exc_info=(kind, error, trace))
 
 
 def term(epoch: int | None) -> None:
-    """Every line from now on, of any thread, has this controller epoch; None when the term is over."""
+    """Set the controller epoch in every later line, of any thread; None when the term is over."""
     _term.clear()
     if epoch is not None:
         _term["epoch"] = epoch
 
 
 def _complete(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Name the part, add the term, hide secrets; what every line has comes first."""
+    """Add the component and the epoch and hide secrets; the common fields come first."""
     component = str(event.pop("logger", "")).removeprefix("controller.")
     standard = {key: event.pop(key) for key in ("time", "level", "event") if key in event}
     hidden = {key: HIDDEN for key in event if any(word in key.lower() for word in SECRETS)}
@@ -178,7 +178,7 @@ def _complete(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _tail(*, as_json: bool, is_colored: bool) -> list[Processor]:
-    """The last steps. Tracebacks come without the values of local variables: those can be large, and secret."""
+    """The last steps. Tracebacks come without the values of local variables, which can be large, and secret."""
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if as_json:
         tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

@@ -19,7 +19,7 @@ class _Kind(Struct):
 
 
 class Floods:
-    """Lets so many lines of each kind pass in a time, and counts the others.
+    """Lets a number of lines of each kind pass in a period, and counts the others.
 
     >>> floods = Floods(most=2)
     >>> [floods.passes("a", at) for at in (0.0, 1.0, 2.0)], floods.passes("b", 2.0)
@@ -52,7 +52,7 @@ class Floods:
         return False
 
     def settled(self, now: float) -> list[tuple[str, int]]:
-        """The kinds whose time is over, with how many lines of each were held back; they begin anew."""
+        """The kinds whose period is over, with the number of lines held back; a new period begins."""
         over = [kind for kind, counted in self._kinds.items() if now - counted.began >= self._window_s]
         counts = [(kind, self._kinds.pop(kind).held_back) for kind in over]
         return [(kind, count) for kind, count in counts if count]

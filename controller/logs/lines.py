@@ -1,6 +1,7 @@
-"""What may stand in a log line? Values of a bounded length, and in a text for people nothing that is not text.
+"""What may a log line contain? Values of a bounded length, and in a text for people nothing that is not text.
 
-Names and messages come from znodes and clients: a terminal must not obey them, and they must not look like other lines.
+Names and messages come from znodes and clients: a terminal must not interpret them, and they must not look like other
+lines.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ LONGEST_LINE: Final = 32_000
 LONGEST_VALUE: Final = 4_000
 _SHORT_VALUE: Final = 300
 _SEVERAL_LINES: Final = ("exception", "stack")
-# C0 and C1, line separators, what turns the direction of text, surrogates without their other half.
+# C0 and C1, line separators, characters that change the direction of text, unpaired surrogates.
 _NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -31,7 +32,7 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text without anything that a terminal or a reader would take for something else.
+    r"""Text without anything that a terminal or a reader would misinterpret.
 
     >>> escaped("a\x1b[2J\nb\u202ec")
     'a\\x1b[2J\\nb\\u202ec'
@@ -40,7 +41,7 @@ def escaped(text: str) -> str:
 
 
 def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """No text value is longer than allowed."""
+    """Cut text values to the allowed length."""
     return {
         key: cut(value) if isinstance(value, str) and key not in _SEVERAL_LINES else value
         for key, value in event.items()
@@ -48,7 +49,7 @@ def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def plain(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Text values are escaped; the further lines of a traceback are indented, so that they look like no others."""
+    """Escape text values, and indent the further lines of a traceback, so that they cannot look like other lines."""
     return {key: _plain(key, value) if isinstance(value, str) else value for key, value in event.items()}
 
 
@@ -59,7 +60,7 @@ def _plain(key: str, value: str) -> str:
 
 
 def short(render: Processor) -> Processor:
-    """What a renderer makes too long it makes again, with less of each value."""
+    """Render again, with less of each value, if the line is too long."""
 
     def render_short(logger: WrappedLogger, name: str, event: EventDict) -> Any:
         kept = dict(event)

@@ -1,7 +1,7 @@
-"""How do log lines reach standard error without anybody waiting for whoever reads it?
+"""How do log lines reach standard error without waiting for its reader?
 
-A thread of its own writes them. What it cannot write in time is dropped and counted; the log says so where the lines
-are missing, as soon as it is read again.
+A thread of its own writes them. Lines it cannot write in time are dropped and counted; the log says so where they are
+missing, as soon as it is read again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _FULL_PAUSE_S: Final = 0.02
 class LineWriter:
     """Writes lines to a file descriptor, in the order in which they were put; from any thread.
 
-    `gap` makes a line that says how many were dropped. `tick` is called about once a second in the writing thread,
-    unless that is held up.
+    `gap` makes a line with the number of dropped lines. `tick` is called about once a second in the writing thread,
+    unless that is blocked.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class LineWriter:
         most_lines: int = MOST_LINES,
         most_bytes: int = MOST_BYTES,
     ) -> None:
+        """Starts its thread with the first line."""
         self.dropped = 0
         self._descriptor = descriptor
         self._gap = gap
@@ -45,38 +46,38 @@ class LineWriter:
         self._most_bytes = most_bytes
         self._lines: deque[bytes] = deque()
         self._bytes = 0
-        self._untold = 0
+        self._unreported = 0
         self._is_writing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def put(self, line: bytes) -> None:
-        """Have a line written, or drop it if too many wait; never waits."""
+        """Have a line written, or drop it if too many wait; never blocks."""
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
                 self._thread.start()
             if len(self._lines) >= self._most_lines or self._bytes + len(line) > self._most_bytes:
                 self.dropped += 1
-                self._untold += 1
+                self._unreported += 1
                 return
             self._tell_gap()
             self._append(line)
             self._changed.notify_all()
 
     def flush(self, within_s: float) -> bool:
-        """Wait until everything is written; whether that came true in time."""
+        """Wait until everything is written; False on a timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: not (self._lines or self._untold or self._is_writing), within_s)
+            return self._changed.wait_for(lambda: not (self._lines or self._unreported or self._is_writing), within_s)
 
     def _append(self, line: bytes) -> None:
         self._lines.append(line)
         self._bytes += len(line)
 
     def _tell_gap(self) -> None:
-        if self._untold:
-            untold, self._untold = self._untold, 0
-            self._append(self._gap(untold))
+        if self._unreported:
+            unreported, self._unreported = self._unreported, 0
+            self._append(self._gap(unreported))
 
     def _write_all(self) -> None:
         ticked_at = time.monotonic()
@@ -114,8 +115,8 @@ class LineWriter:
         while view:
             try:
                 view = view[os.write(self._descriptor, view) :]
-            except BlockingIOError:  # whoever shares the descriptor made it so
+            except BlockingIOError:  # another process that shares the descriptor made it non-blocking
                 time.sleep(_FULL_PAUSE_S)
-            except OSError:  # nobody reads it any more, or its disk is full
+            except OSError:  # its reader is gone, or its disk is full
                 return False
         return True

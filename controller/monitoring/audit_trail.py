@@ -1,7 +1,7 @@
-"""What has been asked of the controller, by whom, and what has come about? The audit trail: lines of the log at info.
+"""Who asked the controller for what, and what came of it? The audit trail: log lines at info.
 
-The machine says what has come about (`Recorded`); requests are followed here from their arrival to their answer. So
-many lines of a kind are written a second, and the others are summed.
+The machine reports outcomes (`Recorded`); requests are followed here from arrival to answer. Lines of a kind are
+limited per second, and the rest are summed up.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _PLURALS = {"election": "elections", "move": "changes of moves", "topic": "chang
 
 
 class Timer(Protocol):
-    """Something that was set: `asyncio.TimerHandle`."""
+    """A timer that can be cancelled: `asyncio.TimerHandle`."""
 
     def cancel(self) -> None:
-        """It does not ring."""
+        """Do not fire."""
 
 
 Ring = Callable[[float, Callable[[], None]], Timer]
 
 
 class AuditTrail:
-    """The audit trail of one term; an observer of its turns, and who carries `Recorded` out."""
+    """The audit trail of one term. Observes its turns and carries out `Recorded`."""
 
     def __init__(self, ring: Ring) -> None:
-        """Nothing said yet. `ring` calls back after so many seconds: `loop.call_later`."""
+        """`ring` calls back after the given seconds: `loop.call_later`."""
         self._ring = ring
         self._asked: dict[CallId, Asked] = {}
         self._said: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class AuditTrail:
         self._timer: Timer | None = None
 
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what was asked and answered is enough)
-        """Requests have come, and answers have been given."""
+        """Note requests that arrived and answers that were given."""
         for event in events:
             if isinstance(event, Asked) and isinstance(event.request, _ADMIN):
                 self._asked[event.call] = event
@@ -62,11 +62,11 @@ class AuditTrail:
                 self._say(REQUEST, (request_line(asked, effect.reply),), 1)
 
     def record(self, recorded: Recorded) -> None:
-        """Something has come about."""
+        """Record one change."""
         self._say(recorded.record, recorded.lines, recorded.count)
 
     def close(self) -> None:
-        """The term is over: say what is left, also which requests have no answer."""
+        """The term is over: log the remainder, and the requests without an answer."""
         for asked in self._asked.values():
             self._say(REQUEST, (f"{_asking(asked)}: not answered before the end of the term",), 1)
         self._asked.clear()
@@ -94,7 +94,8 @@ class AuditTrail:
 
 
 def request_line(asked: Asked, reply: Reply) -> str:
-    """One request for people: what was asked, by whom, and what it came to; of very many parts only the first."""
+    """One log line for a request: what was asked, by whom, and the outcome. Of very many parts only the first are
+    named."""
     return f"{_asking(asked)}: {_outcome(reply)}"
 
 
@@ -149,7 +150,7 @@ def _parts(request: requests.Request) -> Sequence[object]:
 
 
 def _name(part: object) -> str:
-    """What a part of a request or of an answer is about."""
+    """The resource that a part of a request or answer concerns."""
     if isinstance(part, TopicPartition):
         return str(part)
     for attribute in ("topic_partition", "name", "topic", "topic_id", "user", "feature"):

@@ -1,7 +1,7 @@
-"""Who was allowed, or denied, what, and why? A log of its own, under the name that Kafka's authorizer has for it.
+"""Who was allowed or denied what, and why? A log of its own, named like the one of Kafka's authorizer.
 
-What is denied is logged at info, what is allowed at debug, as Kafka does. So many lines of a kind are written a second;
-of the others their number is, by principal.
+Denials are logged at info and permissions at debug, as in Kafka. Lines of a kind are limited per second; the rest are
+counted by principal.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ MOST_A_SECOND: Final = 50
 MOST_PRINCIPALS: Final = 20
 _OTHERS: Final = "others"
 _NAMES: Final = {key.row.request.__name__: key.api_name for key in ApiKey if key.row.request}
-"""What the core is asked, with Kafka's name for it; of two that ask the same, DescribeCluster has the later row."""
+"""Our request types by Kafka's names; where two have the same name, DescribeCluster comes later and wins."""
 
-# The level is that of the logger, which may be another than that of the rest of the log.
+# This logger's level may differ from that of the rest of the log.
 _logger = logging.getLogger(LOGGER)
 _log = structlog.wrap_logger(_logger, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
 
 
 def no_reason(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> str:
-    """Nobody judges."""
+    """For a process without an authorizer."""
     return ""
 
 
 class AccessLog:
-    """The log of decisions of one process."""
+    """The log of one process's decisions."""
 
     def __init__(self, ring: Ring, reasons: Reasons) -> None:
-        """Nothing said yet. `ring` calls back after so many seconds: `loop.call_later`. `reasons` says why something
-        is decided as it is now."""
+        """`ring` calls back after the given seconds: `loop.call_later`. `reasons` explains a decision by the ACLs now
+        in force."""
         self._ring = ring
         self._reasons = reasons
         self._said: Counter[bool] = Counter()
@@ -53,13 +53,13 @@ class AccessLog:
     def judged(
         self, caller: Caller, request: str, operation: AclOperation, resource: ResourcePattern, is_allowed: bool
     ) -> None:
-        """One thing was decided a moment ago."""
+        """Log one decision just taken."""
         if _logger.isEnabledFor(_level(is_allowed=is_allowed)):
             why = self._reasons(caller, operation, resource)
             self.tell(Decided(caller, request, (Decision(operation, resource, is_allowed, why),)))
 
     def tell(self, decided: Decided) -> None:
-        """What was decided about one request: all of it allowed, or all denied."""
+        """Log the decisions about one request: all allowed, or all denied."""
         is_allowed = decided.decisions[0].is_allowed
         if not _logger.isEnabledFor(_level(is_allowed=is_allowed)):
             return
@@ -74,7 +74,7 @@ class AccessLog:
             self._timer = self._ring(1.0, self._sum_up)
 
     def close(self) -> None:
-        """The process ends: say what is left."""
+        """The process ends: log the remainder."""
         if self._timer is not None:
             self._timer.cancel()
         self._sum_up()
@@ -95,7 +95,7 @@ class AccessLog:
 
 
 def decision_line(caller: Caller, request: str, decision: Decision) -> str:
-    """As Kafka words it, with the reason behind that."""
+    """The line in Kafka's wording, with the reason at its end."""
     resource = decision.resource
     return (
         f"Principal = {caller.principal} is {_word(is_allowed=decision.is_allowed)} operation = {decision.operation} "
@@ -105,7 +105,7 @@ def decision_line(caller: Caller, request: str, decision: Decision) -> str:
 
 
 def kafkas_name(request: str) -> str:
-    """A request as Kafka's logs name it.
+    """The request's name in Kafka's logs.
 
     >>> kafkas_name("CreateTopics"), kafkas_name("AlterReassignments")
     ('CREATE_TOPICS', 'ALTER_PARTITION_REASSIGNMENTS')

@@ -15,7 +15,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.messages.requests import Caller, ListReassignments, Request
-from controller.http.server import EVERYBODY, Exporter, Readers
+from controller.http.server import EVERY_CLIENT, Exporter, Readers
 from controller.http.status import StatusSource
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
@@ -40,7 +40,7 @@ CALLER = Caller(listener="HTTP", address="")
 
 
 class ListedMove(Struct, frozen=True):
-    """One move in progress, as it is shown over HTTP."""
+    """One move in progress, as shown over HTTP."""
 
     topic: TopicName
     partition: PartitionId
@@ -87,7 +87,7 @@ class Turns:
                 self._recorder.record("zookeeper_transaction_seconds", now - sent)
 
     def forget(self) -> None:
-        """A term is over: what it sent gets no outcome any more."""
+        """A term is over: what it sent is counted as having no outcome."""
         self._sent.clear()
 
 
@@ -98,7 +98,7 @@ class LinkMeasures:
         self._record = recorder.record
 
     def depth_changed(self, broker: BrokerId, depth: int) -> None:
-        """Show how much a broker has not acknowledged."""
+        """Show how many commands a broker has not acknowledged."""
         self._record("broker_queue_depth", depth, (str(broker),))
 
     def delivered(self, broker: BrokerId, size_bytes: int) -> None:
@@ -106,11 +106,11 @@ class LinkMeasures:
         self._record("broker_request_bytes", size_bytes, (str(broker),))
 
     def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:  # noqa: ARG002 (by kind is enough)
-        """Time the answer."""
+        """Record how long the answer took."""
         self._record("broker_command_seconds", took_s, (command,))
 
     def failed(self, broker: BrokerId, reason: str) -> None:  # noqa: ARG002 (the link logs it)
-        """Count the attempt that will be repeated; the link logs why."""
+        """Count a failed attempt. The link repeats it and logs the reason."""
         self._record("broker_delivery_retries", 1, (str(broker),))
 
 
@@ -143,10 +143,10 @@ class Monitoring:
         address: tuple[str, int],
         source: StatusSource,
         api_name: Callable[[int], str],
-        readers: Readers = EVERYBODY,
+        readers: Readers = EVERY_CLIENT,
         troubles: Troubles | None = None,
     ) -> None:
-        """Nothing listens yet. `readers` says who may read the pages; `troubles` are counted."""
+        """`readers` decides who may read the pages; `troubles` are counted. Listens only after `start`."""
         self.recorder = Recorder()
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
@@ -156,46 +156,46 @@ class Monitoring:
         self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
         self.set_aside: tuple[str, ...] = ()
         self.refuses_clients: Callable[[], bool] = lambda: False
-        """Whether brokers judge by an authorizer that this process does not have."""
+        """Whether brokers use an authorizer that this process does not have."""
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._dropped: dict[str, int] = {}
 
     def ask_through(self, ask: Callable[[Request, Caller], Awaitable[Reply]]) -> None:
-        """Whoever asks over HTTP what moves is answered as clients are, through this."""
+        """Answer HTTP questions about moves through `ask`, as for clients."""
         self._ask = ask
 
     async def start(self) -> None:
-        """Listen, and take the gauges from now on.
+        """Listen, and update the gauges regularly.
 
         Raises:
-            OSError: the address is taken or not ours.
+            OSError: the address is taken or not local.
         """
         await self._exporter.start()
         beating = supervised(PART, self._beat, self.troubles, again_after_s=GAUGES_EVERY_S)
         self._task = asyncio.create_task(beating)
 
     async def stop(self) -> None:
-        """End."""
+        """Stop listening and updating."""
         if self._task is not None:
             self._task.cancel()
         await self._exporter.stop()
 
     async def moves(self) -> bytes | None:
-        """What moves now, as JSON; None without a term."""
+        """The moves in progress as JSON; None without a term."""
         reply = await self._list(ListReassignments(None))
         if reply is None:
             return None
-        return await asyncio.to_thread(_encoded, reply.moves)  # there may be very many
+        return await asyncio.to_thread(_encoded, reply.moves)  # the list may be very long
 
     async def request(self, number: int) -> bytes | None:
-        """What has become of a request, as JSON; None where it is not known."""
+        """The state of a request as JSON; None if it is not known."""
         reply = await self._list(ListReassignments((), RequestId(number)))
         return None if reply is None or reply.request_status is None else json.encode(reply.request_status)
 
     async def _list(self, request: ListReassignments) -> ReassignmentsListed | None:
-        """Asked as any client asks; None where this process does not lead, or is still loading."""
+        """Ask as any client does; None if this process does not lead or is still loading."""
         if self._machine is None or not self._machine.snapshot().is_loaded or self._ask is None:
             return None
         reply = await self._ask(request, CALLER)
@@ -206,11 +206,11 @@ class Monitoring:
         self.recorder.record("notices", 1, (notice.kind,))
 
     def measured(self, figure: Measured) -> None:
-        """Take over a figure of the machine."""
+        """Record a figure of the machine."""
         self.recorder.record(figure.measure, figure.value, figure.labels)
 
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
-        """A term begins: its machine's figures are the gauges."""
+        """A term begins: the gauges show its machine's figures."""
         self._machine = machine
         self.recorder.record("elections_won")
         self.recorder.record("is_leader", 1)
@@ -218,7 +218,7 @@ class Monitoring:
         self.recorder.record("term_started_timestamp_seconds", time.time())
 
     def take_gauges(self) -> None:
-        """Show the figures of this moment, as far as they are known: a term that serves is never shown without."""
+        """Publish current figures; a serving term always has some."""
         snapshot = None if self._machine is None else self._machine.snapshot()
         if self._machine is not None and snapshot is not None and snapshot.is_loaded:
             for name, value in self._machine.figures().items():
@@ -247,7 +247,7 @@ class Monitoring:
             self.recorder.record(name, 0)
 
     async def _beat(self) -> None:
-        """Once; a figure that cannot be taken must not make a process that lives look stuck."""
+        """Update once. A figure that cannot be taken must not make a live process look stuck."""
         self._exporter.beat()
         for reason, count in logs.lost().items():
             self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))

@@ -1,7 +1,7 @@
-"""Does what this process registers fit beside what the brokers have registered?
+"""Does what this process registers fit with the brokers' registrations?
 
-Brokers and clients take it for one more broker. What it lacks, brokers lack: they look for their controller on a
-listener of theirs, and place replicas by themselves only where all nodes have a rack, or none has.
+Brokers and clients take it for one more broker, so what it lacks affects them: brokers look for their controller on a
+listener of theirs, and place replicas themselves only if all nodes have a rack, or none has.
 
 Source: Kafka's AdminUtils.assignReplicasToBrokers, MetadataCache.getAliveBrokerNode, BrokerToControllerChannelManager.
 """
@@ -16,7 +16,7 @@ from zk_layout.ids import BrokerId
 
 
 def rack(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """Where some brokers have a rack and others none, nothing is taken from them."""
+    """If some brokers have a rack and others none, this process makes nothing worse."""
     racks = {broker: one.rack for broker, one in seen.brokers.items()}
     if not racks or (None in racks.values()) == (wanted.rack is None):
         return
@@ -27,21 +27,21 @@ def rack(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield stop(Check.RACK, text, f"set broker.rack to one of {listed(known)}")
     elif set(racks.values()) == {None}:
         text = f"{_have(list(racks))} no broker.rack, and this process has {wanted.rack}: {harm}"
-        yield stop(Check.RACK, text, "leave broker.rack out")
+        yield stop(Check.RACK, text, "remove broker.rack")
 
 
 def listeners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """Those on which brokers look for their controller, then those on which clients do."""
+    """First the listeners on which brokers look for their controller, then those for clients."""
     if not any(wanted.listener in one.listeners for one in seen.brokers.values()):
-        return  # which is a finding of its own
+        return  # a finding of its own
     missed: dict[str, list[BrokerId]] = {}
     for broker, one in seen.brokers.items():
         for name in one.looks_on - wanted.advertised:
             missed.setdefault(name, []).append(broker)
-    told = sum(1 for one in seen.brokers.values() if one.looks_on)
-    hint = "set listeners, and inter.broker.listener.name or control.plane.listener.name, as the brokers have them"
+    reporting = sum(1 for one in seen.brokers.values() if one.looks_on)
+    hint = "set listeners, and inter.broker.listener.name or control.plane.listener.name, as on the brokers"
     for name, brokers in sorted(missed.items()):
-        make = stop if len(brokers) == told else warning
+        make = stop if len(brokers) == reporting else warning
         look = "looks for its" if len(brokers) == 1 else "look for their"
         has = f"this process has {listed(sorted(wanted.advertised))}"
         yield make(Check.BROKERS, f"{named(brokers)} {look} controller on listener {name}, and {has}", hint)
@@ -52,8 +52,8 @@ def listeners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         where = "it" if len(unknown) == 1 else "them"
         yield warning(
             Check.ADVERTISED,
-            f"{text}: clients that come by {where} find no controller",
-            "add to listeners and advertised.listeners what clients use",
+            f"{text}: clients that connect by {where} find no controller",
+            "add the listeners that clients use to listeners and advertised.listeners",
         )
 
 

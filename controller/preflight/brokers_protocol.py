@@ -1,7 +1,7 @@
-"""What do brokers have in common, while they are upgraded or restarted one after the other?
+"""What do brokers have in common while they are upgraded or restarted one by one?
 
-Their `inter.broker.protocol.version` is that of the oldest: in Kafka, too, a controller may be the last to be raised,
-and every broker obeys an older one. Of their settings those count that protect most.
+The oldest broker's `inter.broker.protocol.version` applies: in Kafka, too, a controller may be upgraded last, and every
+broker obeys an older one. Of differing settings, the most protective value applies.
 """
 
 from __future__ import annotations
@@ -15,66 +15,67 @@ from zk_layout.ids import BrokerId
 
 REMEMBERED_S = 600.0
 
-_Told = TypeVar("_Told")
+_Reported = TypeVar("_Reported")
 
 
-class _Remembered(Generic[_Told]):
-    """What brokers have told.
+class _Remembered(Generic[_Reported]):
+    """What brokers have reported.
 
-    A broker that is there and does not tell now counts as it was; one that is away, for a while: it may just be
-    restarting, as in a rolling upgrade.
+    A registered broker that does not answer now keeps its last report; so does one that is away, for a while: it may
+    just be restarting, as in a rolling upgrade.
     """
 
     def __init__(self) -> None:
-        self._told: dict[BrokerId, tuple[_Told, float]] = {}
+        self._reports: dict[BrokerId, tuple[_Reported, float]] = {}
 
-    def heard(self, told: Mapping[BrokerId, _Told | None], now: float) -> list[_Told]:
-        """This was told by those that are there now; what counts of all that was ever told."""
-        for broker, news in told.items():
-            known = news if news is not None or broker not in self._told else self._told[broker][0]
+    def update(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
+        """Take in the reports of the registered brokers; return every report that counts now."""
+        for broker, report in reported.items():
+            known = report if report is not None or broker not in self._reports else self._reports[broker][0]
             if known is not None:
-                self._told[broker] = (known, now)
-        self._told = {b: (known, at) for b, (known, at) in self._told.items() if now - at <= REMEMBERED_S}
-        return [known for known, _ in self._told.values()]
+                self._reports[broker] = (known, now)
+        self._reports = {b: (known, at) for b, (known, at) in self._reports.items() if now - at <= REMEMBERED_S}
+        return [known for known, _ in self._reports.values()]
 
 
-class SpokenProtocol:
-    """Until a broker has told its protocol, it is what all of them understand."""
+class BrokersProtocol:
+    """The common protocol version. Until a broker reports its own, the newest that all of them understand."""
 
     def __init__(self) -> None:
         self.value = OLDEST
         self._remembered: _Remembered[InterBrokerProtocol] = _Remembered()
 
-    def heard(self, told: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
-        """This was told by those that are there now; whether the cluster is to be led in another manner from now on.
+    def update(self, reported: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
+        """Take in the reports of the registered brokers. True if the cluster has to be led by another version from now
+        on.
 
         Units:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        self.value = min(self._remembered.heard(told, now), default=before)
+        self.value = min(self._remembered.update(reported, now), default=before)
         return self.value.manner != before.manner
 
 
-class SpokenSettings:
-    """Until a broker has spoken, nothing is known of their settings."""
+class BrokersSettings:
+    """The settings taken from brokers. Until a broker answers, none are known."""
 
     def __init__(self, given: frozenset[str]) -> None:
-        """Nobody has told anything. What is `given` here is taken from nobody."""
-        self.value = Inherited(are_heard=False)
+        """Settings `given` here are taken from no broker."""
+        self.value = Inherited(are_known=False)
         self._given = given
         self._remembered: _Remembered[BrokerSettings] = _Remembered()
 
-    def heard(self, told: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_spoken: bool) -> bool:
-        """This was told by those that are there now; whether something else is in force from now on.
+    def update(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
+        """Take in the reports of the registered brokers. True if other settings are in force from now on.
 
         Units:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        known = self._remembered.heard(told, now)
+        known = self._remembered.update(reported, now)
         if known:
             self.value = inherited(known, self._given)
-        elif has_any_spoken and not before.are_heard:
+        elif has_any_answered and not before.are_known:
             self.value = Inherited()
         return self.value != before

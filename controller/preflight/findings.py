@@ -33,7 +33,7 @@ class Check(StrEnum):
 
 
 class Gravity(StrEnum):
-    """What follows from an answer: nothing, a line for the operator, or no claim."""
+    """The consequence of a finding: none, a line for the operator, or no claim."""
 
     OK = "ok"
     WARNING = "warning"
@@ -41,10 +41,10 @@ class Gravity(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One answer: what was seen and, where something is wrong, what to do about it.
+    """The answer to one check: what was seen and, if something is wrong, what to do.
 
     Shape:
-        `may_pass`: it may be so for a moment only, as where brokers have just registered and do not listen yet.
+        `may_pass`: it may be temporary, as when brokers have just registered and do not listen yet.
     """
 
     check: Check
@@ -61,15 +61,15 @@ class Verdict(Struct, frozen=True):
     """All findings of one look.
 
     Shape:
-        `have_brokers_spoken`: some broker has answered. Until then nobody knows whether brokers can be led from here.
-        `have_all_spoken`: every registered broker has answered, or has no listener for us.
-        `protocols` has the `inter.broker.protocol.version` of each registered broker, `settings` what it tells of those
-        by which a controller decides; None where it is not known now. `withheld` says why clients must not be served.
+        `has_any_answered`: some broker has answered. Until then it is unknown whether brokers can be led from here.
+        `have_all_answered`: every registered broker has answered, or has no listener for us.
+        `protocols` has each registered broker's `inter.broker.protocol.version`, `settings` what it reports of those
+        by which a controller decides; None if it is not known now. `withheld` says why clients must not be served.
     """
 
     findings: tuple[Finding, ...]
-    have_brokers_spoken: bool = True
-    have_all_spoken: bool = True
+    has_any_answered: bool = True
+    have_all_answered: bool = True
     protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
     settings: Mapping[BrokerId, BrokerSettings | None] = MappingProxyType({})
     withheld: Withheld | None = None
@@ -81,27 +81,27 @@ class Verdict(Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What an operator should look at."""
+        """Findings that need an operator's attention."""
         return tuple(f for f in self.findings if f.gravity is Gravity.WARNING)
 
 
 def ok(check: Check, text: str) -> Finding:
-    """Nothing is wrong with this."""
+    """A check that passed."""
     return Finding(check, Gravity.OK, text)
 
 
 def warning(check: Check, text: str, hint: str = "") -> Finding:
-    """Somebody should look at this."""
+    """A finding that needs an operator's attention."""
     return Finding(check, Gravity.WARNING, text, hint)
 
 
 def stop(check: Check, text: str, hint: str) -> Finding:
-    """No claim while this is so."""
+    """A finding that forbids a claim."""
     return Finding(check, Gravity.STOP, text, hint)
 
 
 def named(brokers: Collection[BrokerId]) -> str:
-    """Brokers for people.
+    """Brokers as text.
 
     >>> named([BrokerId(1)]), named([BrokerId(1), BrokerId(2)])
     ('broker 1', 'brokers 1, 2')
@@ -117,19 +117,19 @@ def listed(things: Collection[object]) -> str:
 
 
 def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tuple[Finding, ...]:
-    """The same, where what stops a claim is only warned about if the operator has said so."""
+    """The same findings; those that stop a claim become warnings if the operator tolerates them."""
     return tuple(replace(f, gravity=_least(f)) if f.check in tolerated else f for f in findings)
 
 
 def once_passed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The same for a process that may claim already: only what its brokers, once they come, show for certain counts."""
+    """The findings that matter to a process that may claim already: only what its brokers, once they come, prove."""
     shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL, Check.AUTHORIZER)
     return tuple(f if f.check in shown and not f.may_pass else replace(f, gravity=_least(f)) for f in findings)
 
 
 def once_sound(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The same for a process that has seen brokers: it leads when it is needed, whatever comes, unless all brokers
-    judge by what it does not have. It could serve no client then, and does not know who is a broker."""
+    """The findings that matter to a process that has seen brokers: it leads when needed, whatever happens, unless all
+    brokers use an authorizer it lacks. It could then serve no client, and could not tell who is a broker."""
     return tolerating(findings, frozenset(Check) - {Check.AUTHORIZER})
 
 

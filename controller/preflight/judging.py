@@ -1,7 +1,7 @@
 """Which of what was seen forbids a claim, and which is worth a warning?
 
-A claim is forbidden where the configuration cannot be right, or where no broker could be led from here: then a
-broker's native controller is better. What one broker lacks is a warning: a cluster in trouble needs a controller.
+A claim is forbidden where the configuration cannot be right, or where no broker could be led from here: a broker's
+native controller is better then. What one broker lacks is a warning: a cluster in trouble needs a controller.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wante
 from controller.settings.kinds import AUTHORIZERS
 from controller.settings.preflight import GRANTS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
+from controller.zk.inspection import Lacking
 from controller.zk.rights import Right
-from controller.zk.whereabouts import Lacking
 from zk_layout.ids import BrokerId
 
 SHOWN = 5
 UNNAMED = "an authorizer"
-"""Of a broker that does not let this process ask for its name."""
+"""Stands for the authorizer of a broker that does not let this process ask its name."""
 TOLERABLE_S = 30.0
 
 
 def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
-    """All findings, in the order in which a person would look."""
+    """All findings, in the order in which an operator would look."""
     rules: tuple[Callable[[Wanted, Seen], Iterable[Finding]], ...] = (
         _cluster,
         _own_id,
@@ -68,11 +68,9 @@ def _cluster(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if seen.elsewhere:
         where += f"; one is at {' and at '.join(seen.elsewhere)}"
     if wanted.is_new_cluster:
-        yield ok(check, f"{where}; a new one begins here (--new-cluster)")
+        yield ok(check, f"{where}; a new cluster starts here (--new-cluster)")
     else:
-        hint = (
-            "set zookeeper.connect as the brokers have it, chroot included; for a new cluster start with --new-cluster"
-        )
+        hint = "set zookeeper.connect as on the brokers, chroot included; for a new cluster start with --new-cluster"
         yield stop(check, where, hint)
 
 
@@ -90,10 +88,10 @@ def _own_id(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
 def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
     check = Check.PERMISSIONS
     if not seen.denied:
-        yield ok(check, "ZooKeeper's ACLs let this process read and write what it must")
+        yield ok(check, "ZooKeeper's ACLs let this process read and write what it needs")
     hint = (
         "log in at ZooKeeper as the brokers do (zookeeper.sasl.jaas.config, zookeeper.ssl.keystore.location; "
-        "docs/security.md), or give these rights to whom ZooKeeper knows this process as; where the servers run with "
+        "docs/security.md), or give these rights to the id of this process in ZooKeeper; if the servers run with "
         "skipACL, tolerate this check (controller.preflight.tolerate)"
     )
     stops = [d for d in seen.denied if d.is_essential and not d.may_depend]
@@ -105,10 +103,10 @@ def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
 
 
 def _owners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """Whether brokers can write what is created here, and nobody else more than there.
+    """Whether brokers can write what is created here, and others no more than there.
 
-    Whoever has created a znode under zookeeper.set.acl has all rights to it, and nobody else has: so have we to what
-    brokers have created, if we are the same to ZooKeeper.
+    Under zookeeper.set.acl only the creator of a znode has rights to it. So we have them to what brokers created if
+    ZooKeeper takes us for the same id.
     """
     check, found = Check.PERMISSIONS, seen.registrations
     open_ones = sorted(b for b, one in found.items() if Right.WRITE in one.anyone)
@@ -122,23 +120,21 @@ def _owners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if open_ones:
         create = f"create{'s' * (len(open_ones) == 1)}"
         text = f"what {named(open_ones)} {create} in ZooKeeper is open to all, and zookeeper.set.acl is true here"
-        hint = "they might not be able to write what this process creates: set it to true on all brokers first, or to "
+        hint = "they might be unable to write what this process creates: set it to true on all brokers first, or to "
         yield stop(check, text, hint + "false here until then")
     foreign = {b: one for b, one in closed.items() if Right.ADMIN not in one.surely | one.perhaps}
     if foreign:
         owners = sorted({owner for one in foreign.values() for owner in one.others})
         text = f"{named(sorted(foreign))} could not write what this process creates: in ZooKeeper they are "
-        yield stop(check, text + (listed(owners) or "somebody else"), "log in at ZooKeeper as the brokers do")
+        yield stop(check, text + (listed(owners) or "another id"), "log in at ZooKeeper as the brokers do")
 
 
 def _denials(denied: list[Lacking]) -> str:
     texts = []
     for d in denied[:SHOWN]:
         verb = "may let" if d.may_depend else "does not let"
-        condition = ", depending on its address, or on what ZooKeeper calls it" if d.may_depend else ""
-        texts.append(
-            f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({listed(d.others) or 'nobody'} may)"
-        )
+        condition = ", depending on its address, or on its id in ZooKeeper" if d.may_depend else ""
+        texts.append(f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({listed(d.others) or 'no id'} may)")
     more = len(denied) - SHOWN
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
@@ -152,11 +148,11 @@ def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if len(without) == len(brokers):
         names = sorted({name for seen_one in brokers.values() for name in seen_one.listeners})
         text = f"no broker has a listener {wanted.listener}; brokers {listed(brokers)} have {listed(names)}"
-        yield stop(check, text, "set inter.broker.listener.name and listeners as the brokers have them")
+        yield stop(check, text, "set inter.broker.listener.name and listeners as on the brokers")
         return
     if len(without) + len(mute) == len(brokers):
         text = f"no broker answers on listener {wanted.listener}: {_failures(mute)}"
-        hint = _way_in(mute, "the brokers' addresses") + "; it is tried again"
+        hint = _way_in(mute, "the brokers' addresses") + "; trying again"
         yield Finding(check, Gravity.STOP, text, hint, may_pass=True)
         return
     if without:
@@ -182,32 +178,32 @@ def _failures(mute: Mapping[BrokerId, BrokerSeen]) -> str:
 
 
 def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    spoken = {b: s for b, s in seen.brokers.items() if s.ranges is not None}
+    answered = {b: s for b, s in seen.brokers.items() if s.ranges is not None}
     check = Check.PROTOCOL
     ours = wanted.protocol or min((p for p in protocols(seen).values() if p is not None), default=OLDEST)
-    complaints = list(_not_understood(spoken, ours))
+    complaints = list(_not_understood(answered, ours))
     if complaints:
         texts = [text for _, text in complaints]
-        hint = "set inter.broker.protocol.version as the brokers have it"
+        hint = "set inter.broker.protocol.version as on the brokers"
         if newest := min((newest for newest, _ in complaints if newest is not None), default=None):
             hint += f"; the newest that all of them understand is {newest.major}.{newest.minor}"
         yield stop(check, "; ".join(texts[:SHOWN]), hint)
         return
-    foreign = {b: s.told for b, s in spoken.items() if s.protocol is None and s.told}
+    foreign = {b: s.reported for b, s in answered.items() if s.protocol is None and s.reported}
     if foreign:
         text = listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
-        make = stop if len(foreign) == len(spoken) else warning
+        make = stop if len(foreign) == len(answered) else warning
         hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
-        yield make(check, f"{text}, which this controller does not speak", f"{hint} on the brokers")
-    told = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
-    if not told and foreign:
+        yield make(check, f"{text}, which this controller does not support", f"{hint} on the brokers")
+    reported = {b: s.protocol for b, s in answered.items() if s.protocol is not None}
+    if not reported and foreign:
         return
-    if not told:
-        if spoken:
-            text = f"no broker tells its inter.broker.protocol.version; {ours} is used"
-            yield warning(check, text, "let this process describe the configs of brokers, or compare them yourself")
+    if not reported:
+        if answered:
+            text = f"no broker reports its inter.broker.protocol.version; {ours} is used"
+            yield warning(check, text, "allow this process to describe the brokers' configs, or compare them yourself")
         return
-    oldest, newest = min(told.values()), max(told.values())
+    oldest, newest = min(reported.values()), max(reported.values())
     if ours < oldest and ours.manner != oldest.manner:
         text = f"inter.broker.protocol.version={ours} is older than on every broker, the oldest being {oldest}"
         yield stop(check, text, f"set it to {oldest}")
@@ -216,16 +212,17 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield stop(check, text, f"set it to {oldest}, and raise it only when all brokers have been raised")
     elif oldest.manner != newest.manner:
         text = f"brokers have different inter.broker.protocol.versions, from {oldest} to {newest}; {ours} is used"
-        yield warning(check, text, "go on with the rolling upgrade")
+        yield warning(check, text, "continue the rolling upgrade")
     else:
-        how = "found out here" if wanted.protocol is None else f"and {ours} here"
-        yield ok(check, f"inter.broker.protocol.version {oldest} on {named(told)}, {how}")
+        how = "determined here" if wanted.protocol is None else f"and {ours} here"
+        yield ok(check, f"inter.broker.protocol.version {oldest} on {named(reported)}, {how}")
 
 
 def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
-    """The protocol of each registered broker, None of one that has not answered.
+    """The protocol of each registered broker; None for one that has not answered.
 
-    One that refuses to tell it has the newest that it understands; one that tells what is not spoken here, the oldest.
+    A broker that refuses to report it counts as having the newest it understands; one that reports an unsupported one,
+    as the oldest.
     """
     return {broker: _protocol_of(one) for broker, one in seen.brokers.items()}
 
@@ -233,13 +230,13 @@ def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
 def _protocol_of(seen: BrokerSeen) -> InterBrokerProtocol | None:
     if seen.ranges is None:
         return None
-    return seen.protocol or (OLDEST if seen.told else newest_within(seen.ranges))
+    return seen.protocol or (OLDEST if seen.reported else newest_within(seen.ranges))
 
 
 def _not_understood(
-    spoken: Mapping[BrokerId, BrokerSeen], ours: InterBrokerProtocol
+    answered: Mapping[BrokerId, BrokerSeen], ours: InterBrokerProtocol
 ) -> Iterator[tuple[InterBrokerProtocol | None, str]]:
-    for broker, seen in spoken.items():
+    for broker, seen in answered.items():
         ranges = seen.ranges or {}
         for api, version in ours.commands.items():
             if api in ranges and version not in ranges[api]:
@@ -249,52 +246,52 @@ def _not_understood(
 
 
 def withheld(wanted: Wanted, seen: Seen) -> Withheld | None:
-    """Why clients must not be served: what brokers refuse them they might get here."""
+    """Why clients must not be served: they might get here what brokers refuse them."""
     if Check.AUTHORIZER in wanted.tolerated:
         return None
-    told = _authorizers_told(seen)
-    stricter = _stricter(wanted, told)
+    reported = _authorizers_reported(seen)
+    stricter = _stricter(wanted, reported)
     if stricter:
         return Withheld(_judged_otherwise(wanted, stricter), is_known=True)
-    return None if told or wanted.authorizer else NOT_KNOWN_YET
+    return None if reported or wanted.authorizer else NOT_KNOWN_YET
 
 
-def _authorizers_told(seen: Seen) -> dict[BrokerId, str]:
+def _authorizers_reported(seen: Seen) -> dict[BrokerId, str]:
     return {b: s.authorizer for b, s in seen.brokers.items() if s.authorizer is not None}
 
 
-def _stricter(wanted: Wanted, told: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
-    """The brokers that may refuse what this process allows, as far as their authorizers tell."""
+def _stricter(wanted: Wanted, reported: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
+    """The brokers that may refuse what this process allows, as far as their authorizers show."""
     same = (*AUTHORIZERS, UNNAMED) if wanted.authorizer else ()
-    return {b: name for b, name in told.items() if name and name not in same}
+    return {b: name for b, name in reported.items() if name and name not in same}
 
 
 def _judged_otherwise(wanted: Wanted, stricter: Mapping[BrokerId, str]) -> str:
-    judge = f"{named(stricter)} judge{'s' * (len(stricter) == 1)} requests by {listed(sorted(set(stricter.values())))}"
-    return f"{judge}, and this process {f'by {wanted.authorizer}' if wanted.authorizer else 'has no authorizer'}"
+    judge = f"{named(stricter)} use{'s' * (len(stricter) == 1)} the authorizer {listed(sorted(set(stricter.values())))}"
+    return f"{judge}, and this process {f'uses {wanted.authorizer}' if wanted.authorizer else 'has none'}"
 
 
 def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     check, ours = Check.AUTHORIZER, wanted.authorizer
-    told = _authorizers_told(seen)
-    judging = {b: name for b, name in told.items() if name}
-    stricter = _stricter(wanted, told)
+    reported = _authorizers_reported(seen)
+    judging = {b: name for b, name in reported.items() if name}
+    stricter = _stricter(wanted, reported)
     if stricter:
-        make = stop if len(stricter) == len(told) else warning
+        make = stop if len(stricter) == len(reported) else warning
         hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
         if not {*AUTHORIZERS, UNNAMED}.issuperset(stricter.values()):
-            hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
+            hint = f"only {AUTHORIZERS[0]} is supported; to serve clients all the same, tolerate this check"
         yield make(check, f"{_judged_otherwise(wanted, stricter)}: clients are not served", hint)
-    elif ours and judging and len(judging) == len(told):
-        yield ok(check, f"{named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
-    elif ours and told:
-        text = f"{named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
+    elif ours and judging and len(judging) == len(reported):
+        yield ok(check, f"{named(reported)} check{'s' * (len(reported) == 1)} requests by ACLs, as this process does")
+    elif ours and reported:
+        text = f"{named(reported.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
         hint = "set it on the brokers, too, or nowhere; without the right ClusterAction brokers are refused here"
         yield warning(check, text, hint)
 
 
 def _grants(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """What needs no ACL here and does there, or the other way round; values are not told."""
+    """Rights that need no ACL here but do on brokers, or the other way round; values are not shown."""
     judging = {b: s for b, s in seen.brokers.items() if s.authorizer not in (None, "", UNNAMED)}
     for key in GRANTS if wanted.authorizer else ():
         has = {b for b, s in judging.items() if key in s.grants}
@@ -303,7 +300,7 @@ def _grants(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
             text = f"{key} is set here, and not on {named(sorted(without))}: some may do more here than there"
             yield warning(Check.AUTHORIZER, text, "set it as on the brokers")
         elif key not in wanted.given and has:
-            text = f"{key} is set on {named(sorted(has))}, and not here: who needs it there is refused here"
+            text = f"{key} is set on {named(sorted(has))}, and not here: users who need it there are refused here"
             yield warning(Check.AUTHORIZER, text, "set it as on the brokers")
 
 
@@ -328,5 +325,5 @@ def _failed(tried: AddressTried) -> str:
 
 def _clocks(_: Wanted, seen: Seen) -> Iterator[Finding]:
     if seen.ahead_s > TOLERABLE_S:
-        text = f"something in ZooKeeper was written more than {TOLERABLE_S:.0f} s from now, by the clock of this host"
+        text = f"a znode was written more than {TOLERABLE_S:.0f} s from now, by the clock of this host"
         yield warning(Check.CLOCKS, text, "synchronise the clocks of this host and of the ZooKeeper servers")

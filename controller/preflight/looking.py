@@ -1,6 +1,6 @@
 """How does this process look at a cluster before it leads it?
 
-It asks ZooKeeper, each broker, and itself; it writes nothing.
+It asks ZooKeeper, each broker and itself; it writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.wire.api_versions import encode_question
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Malformed
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
-from controller.zk import preparation, whereabouts
+from controller.zk import inspection, preparation
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from zk_layout.ids import BrokerId
@@ -39,48 +39,48 @@ _CONTROL_PLANE, _BETWEEN_BROKERS = "control.plane.listener.name", "inter.broker.
 _BETWEEN_BROKERS_BY_DEFAULT = "security.inter.broker.protocol"
 
 
-class Door(Protocol):
-    """Our own listeners: who has come in? `controller.server.listener.Server`."""
+class OwnListeners(Protocol):
+    """Our own listeners: which clients have connected? `controller.server.listener.Server`."""
 
     def expect(self, client_id: str) -> Callable[[], bool]:
-        """From now on look out for a client of this name; what is returned says whether it has come, and forgets it."""
+        """Watch for a client with this id. The function returned says whether it has come, and stops watching."""
 
 
 class Preflight:
-    """Looks, and judges. One for the life of a process."""
+    """Runs the checks. One for the life of a process."""
 
     def __init__(
         self,
         wanted: Wanted,
         advertised: Sequence[Endpoint],
         dialer: Dialer,
-        door: Door | None,
+        own_listeners: OwnListeners | None,
         *,
         ourselves: Dialer | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing was looked at yet. Without a `door` nobody looks whether this process can be reached; `ourselves`
-        connects to it, where that is not done as to brokers."""
+        """Without `own_listeners` it is not checked whether this process can be reached; `ourselves` connects to it, if
+        not in the same way as to brokers."""
         self._ourselves = ourselves or dialer
         self._wanted = wanted
         self._advertised = advertised
         self._dialer = dialer
-        self._door = door
+        self._own_listeners = own_listeners
         self._wall_clock = wall_clock
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
-        """Everything, once. It takes as long as the slowest broker, and at most a few seconds.
+        """Run all checks once. Takes as long as the slowest broker, and at most a few seconds.
 
         Raises:
-            SessionEnded: there is no session any more.
+            SessionEnded: the session has ended.
         """
         try:
             seen = await self._see(bridge, await clash())
         except Refused as error:
             hint = "give this process the right to read it"
             finding = Finding(Check.PERMISSIONS, Gravity.STOP, f"ZooKeeper: {error}", hint)
-            return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False, withheld=NOT_KNOWN_YET)
+            return Verdict((finding,), has_any_answered=False, have_all_answered=False, withheld=NOT_KNOWN_YET)
         findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
         answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
         settings = {broker: one.settings for broker, one in seen.brokers.items()}
@@ -88,17 +88,17 @@ class Preflight:
         return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
-        place, registered = await asyncio.gather(whereabouts.place(bridge), preparation.registrations(bridge))
+        place, registered = await asyncio.gather(inspection.place(bridge), preparation.registrations(bridge))
         others = {broker: r for broker, r in registered.items() if broker != self._wanted.own_id}
         is_bare = not place.has_cluster_id and not others
-        elsewhere = await whereabouts.clusters_elsewhere(bridge) if is_bare else ()
+        elsewhere = await inspection.clusters_elsewhere(bridge) if is_bare else ()
         brokers, assigned, lacking, addresses, written_ms, registrations = await asyncio.gather(
             self._brokers(others),
-            whereabouts.assigned_to(bridge, self._wanted.own_id, place.topics),
-            whereabouts.lacking(bridge, place.topics),
+            inspection.assigned_to(bridge, self._wanted.own_id, place.topics),
+            inspection.lacking(bridge, place.topics),
             self._addresses(others),
-            whereabouts.last_written_ms(bridge, tuple(others)),
-            whereabouts.grants_of_brokers(bridge, tuple(others)),
+            inspection.last_written_ms(bridge, tuple(others)),
+            inspection.grants_of_brokers(bridge, tuple(others)),
         )
         return Seen(
             place,
@@ -131,37 +131,39 @@ class Preflight:
             finally:
                 connection.drop()
         unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
-        told = {key: config.value or "" for key, config in found.items() if config.source in unchanged}
-        protocol, authorizer = told.get(_PROTOCOL, ""), told.get(_AUTHORIZER)
+        reported = {key: config.value or "" for key, config in found.items() if config.source in unchanged}
+        protocol, authorizer = reported.get(_PROTOCOL, ""), reported.get(_AUTHORIZER)
         return BrokerSeen(
             listeners,
             endpoint,
             ranges,
             protocol=_parsed(protocol),
-            told=protocol,
+            reported=protocol,
             authorizer=authorizer,
             settings=_settings_of(found) if _PROTOCOL in found else None,
-            looks_on=_looks_on(told),
+            looks_on=_looks_on(reported),
             rack=registration.rack,
-            grants=frozenset(key for key in GRANTS if key in told),
+            grants=frozenset(key for key in GRANTS if key in reported),
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
-        if self._door is None:
+        if self._own_listeners is None:
             return ()
         whose = {
             (endpoint.host, endpoint.port): f"broker {broker}"
             for broker, registration in registered.items()
             for endpoint in registration.endpoints
         }
-        tried = (self._address(endpoint, self._door, whose) for endpoint in self._advertised)
+        tried = (self._address(endpoint, self._own_listeners, whose) for endpoint in self._advertised)
         return tuple(await asyncio.gather(*tried))
 
-    async def _address(self, endpoint: Endpoint, door: Door, whose: dict[tuple[str, int], str]) -> AddressTried:
-        """A broker would do the same; the name by which we come is known to nobody else."""
+    async def _address(
+        self, endpoint: Endpoint, own_listeners: OwnListeners, whose: dict[tuple[str, int], str]
+    ) -> AddressTried:
+        """Connect as a broker would; the client id used is random."""
         is_for_brokers = endpoint.listener in self._wanted.reached_over
         name = f"kafka-zk-controller preflight {secrets.token_hex(8)}"
-        has_come = door.expect(name)
+        has_come = own_listeners.expect(name)
         connection = BrokerConnection(self._ourselves, endpoint)
         failure = ""
         try:
@@ -181,10 +183,10 @@ class Preflight:
 async def _configs_of(
     broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None
 ) -> dict[str, BrokerConfig]:
-    """What the broker says of its own settings; one that forbids to ask has an authorizer whose name is not known.
+    """The broker's own settings; one that does not let us ask has an authorizer of unknown name.
 
     Raises:
-        Broken: it does not answer. Nobody knows then, and to take it for one that refuses would be a guess.
+        Broken: it does not answer. Then nothing is known, and to assume a refusal would be a guess.
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
@@ -203,7 +205,7 @@ async def _configs_of(
 
 
 def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
-    """What is set at run time for all brokers is followed in ZooKeeper, and counts for more than what is below it."""
+    """Cluster-wide dynamic settings are left out: they are followed in ZooKeeper and override these."""
     fixed, dynamic = {}, {}
     for key, config in found.items():
         below = config.otherwise if config.source in broker_configs.AT_RUN_TIME else config.value
@@ -215,15 +217,15 @@ def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
     return BrokerSettings(fixed, dynamic, policy or "")
 
 
-def _looks_on(told: dict[str, str]) -> frozenset[str]:
-    """For a controlled shutdown on the listener between brokers, with everything else on the control plane's."""
-    between = told.get(_BETWEEN_BROKERS) or told.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
-    return frozenset(name.upper() for name in (between, told.get(_CONTROL_PLANE, "")) if name)
+def _looks_on(reported: dict[str, str]) -> frozenset[str]:
+    """The listener between brokers for a controlled shutdown, the control plane's for everything else."""
+    between = reported.get(_BETWEEN_BROKERS) or reported.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
+    return frozenset(name.upper() for name in (between, reported.get(_CONTROL_PLANE, "")) if name)
 
 
-def _parsed(told: str) -> InterBrokerProtocol | None:
+def _parsed(reported: str) -> InterBrokerProtocol | None:
     try:
-        return parse_protocol(told)
+        return parse_protocol(reported)
     except ValueError:
         return None
 

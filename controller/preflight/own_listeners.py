@@ -1,7 +1,7 @@
-"""How does this process knock at its own listeners? As far as to be heard: whoever knocks need not be let in.
+"""How does this process connect to its own listeners? Up to the point where a listener answers, without authenticating.
 
-A listener hears ApiVersions before a login. On the listeners over which brokers come, its certificate is judged as a
-broker judges it that trusts whom this process trusts; on others clients decide, and nobody knows whom they trust.
+A listener answers ApiVersions before a login. On listeners for brokers, the certificate is checked as by a broker with
+this process's trust store; on others only clients can judge, and their trust stores are unknown.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from controller.settings.security import TlsSettings
 from zk_layout.znodes.brokers import Endpoint
 
 
-class OwnDoorDialer:
+class OwnListenerDialer:
     """Connections to our own listeners."""
 
     def __init__(self, tls: Mapping[str, TlsSettings], judged: Collection[str]) -> None:
-        """`tls` is by listener; those that are `judged` must have a certificate that brokers can trust."""
+        """`tls` is by listener; the `judged` ones must have a certificate that brokers can trust."""
         self._tls = tls
         self._judged = judged
 
     async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One new connection, on which nobody has logged in.
+        """One new connection, not authenticated.
 
         Raises:
-            OSError: nobody listens there, or with a certificate that brokers would not trust.
+            OSError: the port is closed, or brokers would not trust the certificate.
         """
         settings = self._tls.get(endpoint.listener)
         if settings is None:
@@ -43,6 +43,6 @@ class OwnDoorDialer:
             context.verify_mode = ssl.CERT_NONE
         return await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host)
 
-    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (no login)
         """For ever."""
         return inf

@@ -1,4 +1,4 @@
-"""What was seen of a cluster, and what is its controller to be like? Values only."""
+"""What was seen of a cluster, and what should its controller be like? Values only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from controller.preflight.findings import Check
 from controller.preflight.inheriting import BrokerSettings
 from controller.wire.apis import VersionRange
 from controller.wire.versions import InterBrokerProtocol
+from controller.zk.inspection import Lacking, Place
 from controller.zk.rights import Granted
-from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
 
@@ -21,12 +21,11 @@ class Wanted(Struct, frozen=True):
     """What the operator has set.
 
     Shape:
-        `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
-        the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
-        `authorizer` is empty, everybody may do everything. `settings` are those by which a controller decides, as they
-        are here; `given` are the keys that the operator has set. `advertised` are all our listeners. `sets_acl` is
-        zookeeper.set.acl. With `ignores_policy` topics are created without asking the brokers' policy. `grants` are
-        those of `GRANTS` that are in force.
+        `protocol` is None if it is to be determined. Brokers are commanded over `listener`, and reach this process over
+        the listeners `reached_over`. Failures of the checks in `tolerated` are only warnings. If `authorizer` is empty,
+        every client may do everything. `settings` are those by which a controller decides, as they are here; `given`
+        are the keys that the operator has set. `advertised` are all our listeners. `sets_acl` is zookeeper.set.acl.
+        With `ignores_policy`, topics are created without the brokers' policy. `grants` are those of `GRANTS` in force.
     """
 
     own_id: BrokerId
@@ -50,12 +49,12 @@ class BrokerSeen(Struct, frozen=True):
     """One registered broker, and what it answered to us.
 
     Shape:
-        `endpoint` is on the listener over which brokers are told, None where it has no such listener. `ranges` are
-        None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
-        where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
-        `authorizer` is its own, empty where it has none, and None where that is not known. `settings` are those by
-        which a controller decides, None where it does not tell. It looks for its controller on the listeners
-        `looks_on`, none where it does not tell. `grants` are those of `GRANTS` that it has.
+        `endpoint` is on the listener for commands, None if it has no such listener. `ranges` are None if it did not
+        answer, and `failure` says why. `reported` is its own `inter.broker.protocol.version`, empty if refused;
+        `protocol` is its meaning, None also if this controller does not support it. `authorizer` is its own, empty
+        if it has none, and None if that is not known. `settings` are those by which a controller decides, None if it
+        does not report them. It looks for its controller on the listeners `looks_on`, none if it does not report them.
+        `grants` are those of `GRANTS` that it has.
     """
 
     listeners: tuple[str, ...]
@@ -63,7 +62,7 @@ class BrokerSeen(Struct, frozen=True):
     ranges: Mapping[int, VersionRange] | None = None
     failure: str = ""
     protocol: InterBrokerProtocol | None = None
-    told: str = ""
+    reported: str = ""
     authorizer: str | None = None
     settings: BrokerSettings | None = None
     looks_on: frozenset[str] = frozenset()
@@ -72,10 +71,10 @@ class BrokerSeen(Struct, frozen=True):
 
 
 class AddressTried(Struct, frozen=True):
-    """An address at which this process wants to be reached, and what came of a connection to it.
+    """An address that this process advertises, and the outcome of a connection to it.
 
     Shape:
-        `failure` is empty where this very process answered. Brokers use the address if `is_for_brokers`.
+        `failure` is empty if this very process answered. Brokers use the address if `is_for_brokers`.
     """
 
     endpoint: Endpoint
@@ -85,12 +84,12 @@ class AddressTried(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """All of it.
+    """Everything seen in one look.
 
     Shape:
-        `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` says who else is
+        `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` is another process
         registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
-        had it. `registrations` says what is granted of what each broker has created in ZooKeeper.
+        had it. `registrations` has the ACL of what each broker has created in ZooKeeper.
 
     Units:
         `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.

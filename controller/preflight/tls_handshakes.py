@@ -1,7 +1,8 @@
-"""Would brokers and this replica let each other in, as far as the settings tell? What `run --check-config` tries.
+"""Would brokers and this replica accept each other's certificates, as far as the settings show? For `run
+--check-config`.
 
-Nothing is connected to: each listener over which brokers come shakes hands, in memory, with this process as a broker,
-which trusts whom this process trusts, and reaches it at the address that it advertises.
+Connects nowhere: each listener for brokers completes a handshake in memory with this process in the role of a broker,
+which uses the same trust store and the advertised address.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OK = "ok"
 
 
 def handshakes(listening: Listening) -> dict[str, str]:
-    """By listener with TLS over which brokers come: `ok`, or what is missing."""
+    """By TLS listener for brokers: `ok`, or what is missing."""
     found = {}
     for endpoint in listening.advertised:
         name = endpoint.listener
@@ -37,7 +38,7 @@ def _missing(error: ssl.SSLError | UnusableStore, host: str) -> str:
     reason = error.verify_message
     if "mismatch" in reason or "not valid for" in reason:
         return (
-            f"the certificate of ssl.keystore.location is not for {host}, which advertised.listeners has: {reason}; "
+            f"the certificate of ssl.keystore.location is not valid for {host} in advertised.listeners: {reason}; "
             "have one issued with this name or address, or advertise another"
         )
     if "expired" in reason or "not yet valid" in reason:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.core.candidacy import events
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
-from controller.preflight.brokers_protocol import SpokenProtocol, SpokenSettings
+from controller.preflight.brokers_protocol import BrokersProtocol, BrokersSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
@@ -20,7 +20,7 @@ from controller.runtime.supervision import Troubles, reason_of
 from controller.settings.claiming import ClaimSettings
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
-from controller.zk import whereabouts
+from controller.zk import inspection
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
@@ -38,14 +38,14 @@ Clash = Callable[[], Awaitable[events.IdClash | None]]
 
 
 class Preflight(Protocol):
-    """Who looks whether this process may lead the cluster: `controller.preflight.looking.Preflight`."""
+    """Checks whether this process may lead the cluster: `controller.preflight.looking.Preflight`."""
 
     async def look(self, bridge: Bridge, clash: Clash) -> Verdict:
-        """Everything, once; nothing is written."""
+        """Run all checks once. Writes nothing."""
 
 
 class Claimant:
-    """The part of this process that stands for election in ZooKeeper; it decides nothing."""
+    """The process's part in the election in ZooKeeper. It takes no decisions; the candidacy does."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Claimant:
         troubles: Troubles | None = None,
         never_claims: bool = False,
     ) -> None:
-        """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
+        """`tell` is called on the event loop with every event the candidacy must know. Connects to nothing yet."""
         self._settings = settings
         self._never_claims = never_claims
         self._new_bridge = new_bridge
@@ -67,8 +67,8 @@ class Claimant:
         self._give_up_s = settings.request_timeout_s
         self._preflight = preflight
         self._set_protocol = parse_wanted(settings.protocol)
-        self._spoken = SpokenProtocol()
-        self._spoken_settings = SpokenSettings(settings.given)
+        self._brokers_protocol = BrokersProtocol()
+        self._brokers_settings = BrokersSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()
         self._withheld: Withheld | None = NOT_KNOWN_YET
         self._is_unsound = False
@@ -83,33 +83,33 @@ class Claimant:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What does not forbid a claim, and an operator should look at."""
+        """Findings that do not forbid a claim but need an operator's attention."""
         return tuple(map(str, self._warned))
 
     @property
     def withheld(self) -> Withheld | None:
-        """Why clients must not be served, by what brokers have told of who judges; None where they may."""
+        """Why clients must not be served, given the authorizers brokers report; None if they may be."""
         return self._withheld
 
     @property
     def protocol(self) -> InterBrokerProtocol:
-        """In which manner brokers are to be led by the next term: as the operator has set it, or as they tell."""
-        return self._set_protocol or self._spoken.value
+        """The protocol version for the next term: the operator's setting, otherwise what the brokers report."""
+        return self._set_protocol or self._brokers_protocol.value
 
     @property
     def inherited(self) -> Inherited:
-        """What the next term has from the brokers."""
-        return self._spoken_settings.value
+        """The settings the next term takes from the brokers."""
+        return self._brokers_settings.value
 
     @property
     def may_write(self) -> bool:
-        """Whether this process may write to ZooKeeper: not before it has found the cluster sound, and not at all if it
-        never claims."""
+        """Whether this process may write to ZooKeeper: never before the pre-flight checks have passed, and not at all
+        if it never claims."""
         return self._has_passed and not self._never_claims
 
     async def reach(self) -> None:
-        """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
-        long it takes until we may lead it; tells how that goes."""
+        """Connect to ZooKeeper and watch `/controller`, then run the pre-flight checks until they pass. Retries both
+        without a limit and reports each outcome through `tell`."""
         servers = self._settings.zookeeper.connect
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
@@ -122,12 +122,12 @@ class Claimant:
                 self.bridge, self._session = self._new_session()
                 self._not_reached(str(error))
                 if isinstance(error, TurnedAway):
-                    await asyncio.sleep(TURNED_AWAY_S)  # somebody has to change something first
+                    await asyncio.sleep(TURNED_AWAY_S)  # an operator has to change something first
             except (Refused, SessionEnded) as error:
                 self._tell(events.StartRefused(str(error)))
                 return
             except Exception as error:  # nothing was claimed yet; another session may be luckier
-                _log.exception("ZooKeeper was not reached because of an error that nobody expected; trying again")
+                _log.exception("ZooKeeper was not reached because of an unexpected error; trying again")
                 self._session.stop()
                 await self.bridge.stop()
                 self.bridge, self._session = self._new_session()
@@ -137,7 +137,7 @@ class Claimant:
                 if clash is not None and not clash.is_our_past:
                     self._tell(clash)
                     return
-                await self._look_until_brokers_have_spoken()
+                await self._look_until_brokers_have_answered()
                 await self._keep_looking()
                 return
 
@@ -145,10 +145,10 @@ class Claimant:
         _log.warning("cannot reach ZooKeeper; trying again", reason=reason)
         self._tell(events.Unreachable(reason))
 
-    async def _look_until_brokers_have_spoken(self) -> None:
-        """What has been found sound once stays so, however many brokers die: then a controller is needed most.
+    async def _look_until_brokers_have_answered(self) -> None:
+        """A cluster that passed once stays accepted, however many brokers die: that is when it most needs a controller.
 
-        Where no broker runs nobody has said that it can be led from here; who leads all the same looks again.
+        While no broker runs, none has confirmed that this process can lead; after a claim it therefore looks again.
         """
         wait_s = FIRST_LOOK_AGAIN_S
         while True:
@@ -157,17 +157,17 @@ class Claimant:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, LONGEST_LOOK_AGAIN_S)
                 continue
-            if verdict.have_brokers_spoken:
+            if verdict.has_any_answered:
                 return
             wait_s = FIRST_LOOK_AGAIN_S
             await asyncio.sleep(UNTIL_BROKERS_SPEAK_S)
 
     async def _keep_looking(self) -> None:
-        """Follow the brokers' protocol, their settings and who judges requests, and see warnings end; only that all of
-        them judge by what this process does not have forbids to lead on.
+        """Follow the brokers' protocol, settings and authorizers, and clear warnings that no longer apply. A leader
+        steps down only if every broker uses an authorizer that this process lacks.
 
-        A broker changes them only by a restart, or by its znode below `/config/brokers`, and both show in ZooKeeper; a
-        mute one is asked again in a while.
+        Brokers change these only by a restart or through `/config/brokers`, and ZooKeeper shows both. A broker that
+        does not answer is asked again later.
         """
         due_at, wait_s, as_of = 0.0, LOOK_FOR_CHANGES_EVERY_S, None
         while True:
@@ -175,7 +175,7 @@ class Claimant:
             now = asyncio.get_running_loop().time()
             try:
                 await self._tell_change()
-                latest = await whereabouts.brokers_as_of(self.bridge)
+                latest = await inspection.brokers_as_of(self.bridge)
                 if latest == as_of and now < due_at:
                     continue
                 verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))
@@ -188,11 +188,11 @@ class Claimant:
                 continue
             is_news = latest != as_of
             wait_s = LOOK_FOR_CHANGES_EVERY_S if is_news else min(2 * wait_s, LOOK_AT_ALL_EVERY_S)
-            due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_spoken else wait_s), latest
+            due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_answered else wait_s), latest
             self._judge_again(once_sound(verdict.findings))
 
     def _judge_again(self, findings: tuple[Finding, ...]) -> None:
-        """What follows for a process that has passed, and may lead by now."""
+        """Act on the findings of a process that has already passed and may be leading."""
         self._warn(findings)
         stops = [finding for finding in findings if finding.gravity is Gravity.STOP]
         if stops:
@@ -202,51 +202,51 @@ class Claimant:
         self._is_unsound = bool(stops)
 
     def _hear(self, verdict: Verdict) -> None:
-        """What brokers tell of their protocol, their settings and who judges, now that the look has come to an end."""
+        """Take over what brokers report about protocol, settings and authorizers, once a look is complete."""
         self._withhold(verdict.withheld)
         before = self.protocol
         self._troubles.right(PART)
         now = asyncio.get_running_loop().time()
-        has_changed = self._spoken.heard(verdict.protocols, now)
+        has_changed = self._brokers_protocol.update(verdict.protocols, now)
         if self._set_protocol is None and has_changed:
-            _log.info("inter.broker.protocol.version found out", before=str(before), now=str(self.protocol))
+            _log.info("inter.broker.protocol.version determined", before=str(before), now=str(self.protocol))
             self._changes.append(f"inter.broker.protocol.version is {self.protocol} now, and was {before}")
         known = self.inherited
-        if self._spoken_settings.heard(verdict.settings, now, has_any_spoken=verdict.have_brokers_spoken):
+        if self._brokers_settings.update(verdict.settings, now, has_any_answered=verdict.has_any_answered):
             if taken := self.inherited.shown():
                 _log.info("settings taken from the brokers", **taken)
             if self._has_passed:
                 self._changes.append(f"settings of the brokers: {difference(known, self.inherited)}")
 
     def _withhold(self, withheld: Withheld | None) -> None:
-        """What is known stays known while no broker answers."""
+        """Keep the last known state while no broker answers."""
         if withheld == self._withheld or withheld == NOT_KNOWN_YET:
             return
         if withheld is not None:
-            _log.error("requests of clients are refused, those of brokers are not", reason=withheld.reason)
+            _log.error("refusing clients' requests; brokers are still served", reason=withheld.reason)
         elif self._withheld is not None and self._withheld.is_known:
-            _log.info("requests of clients are served again")
+            _log.info("serving clients' requests again")
         self._withheld = withheld
 
     async def _tell_change(self) -> None:
-        """Of a change that only another term can follow; as long as that could not load, the present one goes on."""
-        if self._changes and await self._session.hindrance() is None:
+        """Report a change that takes a new term. If that term could not load, the present one continues."""
+        if self._changes and await self._session.blocker() is None:
             changes, self._changes = self._changes, []
             self._tell(events.ProtocolChanged("; ".join(changes)))
 
     async def _look(self) -> Verdict | None:
-        """Look once, and tell what follows from it; None where ZooKeeper or a bug came between."""
+        """Run the checks once and report what follows. None if ZooKeeper or a bug prevented it."""
         try:
             verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))
             if self._has_passed:
                 verdict = replace(verdict, findings=once_passed(verdict.findings))
             if not verdict.stops and not self._never_claims:
                 await self._session.prepare()
-                self._is_sure = await self._session.hindrance() is None
+                self._is_sure = await self._session.blocker() is None
             self._hear(verdict)
             await self._tell_change()
         except SessionEnded:
-            return None  # the next session shows it
+            return None  # the next session's look will show it
         except Exception as error:
             self._failed(error)
             return None
@@ -259,7 +259,7 @@ class Claimant:
         return verdict
 
     def _failed(self, error: Exception) -> None:
-        """Nothing was found out: no reason to claim, and none to end what has begun."""
+        """The check itself failed: no reason to claim, and none to end a running term."""
         is_refused = isinstance(error, Refused)
         reason = f"ZooKeeper: {error}" if is_refused else reason_of(error)
         self._troubles.wrong(PART, "looking at the cluster failed", reason, None if is_refused else error)
@@ -267,7 +267,7 @@ class Claimant:
             self._tell(events.Unsound(reason))
 
     def _warn(self, findings: tuple[Finding, ...]) -> None:
-        """Say what is new of what does not forbid a claim."""
+        """Log findings that are new and do not forbid a claim."""
         warnings = tuple(finding for finding in findings if finding.gravity is Gravity.WARNING)
         for warning in warnings:
             if warning not in self._warned:
@@ -275,7 +275,7 @@ class Claimant:
         self._warned = warnings
 
     def _pass(self, verdict: Verdict) -> None:
-        """Say that nothing forbids a claim, if that or what was seen is news."""
+        """Log that the pre-flight checks passed, the first time and whenever their findings change."""
         if not self._has_passed:
             self._has_passed = True
             _log.info("standing by", broker=self._own_id, zookeeper=self._settings.zookeeper.connect)
@@ -285,17 +285,17 @@ class Claimant:
             _log.info("pre-flight passed", **found)
 
     async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> events.ClaimOutcome:
-        """Try to become the controller, and what came of it.
+        """Try to become the controller, and return the outcome.
 
-        What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
+        Checks first for whatever would end the term at once: a claim that is won and given up again raises the epoch.
         """
         if self._never_claims:
             return events.Lost("this process never claims /controller", needs_mending=True)
         try:
             if not self._is_sure:
-                if reason := await self._session.hindrance():
+                if reason := await self._session.blocker():
                     return events.Lost(reason, needs_mending=True)
-                with contextlib.suppress(Refused):  # a term tells what it cannot write
+                with contextlib.suppress(Refused):  # the term reports what it cannot write
                     await self._session.prepare()
             outcome = await self._session.claim(
                 self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
@@ -310,19 +310,18 @@ class Claimant:
         return outcome
 
     def doubt(self) -> None:
-        """A term has failed, or what the next session shows may be older: what a term needs is looked at again before
-        the next claim."""
+        """A term has failed, or the next session may show older data: repeat the checks before the next claim."""
         self._is_sure = False
 
     async def _read_cluster_id(self) -> None:
-        """Only clients are told; a term can do without."""
+        """A term can do without it; only clients are shown it."""
         try:
             self.cluster_id = await self._session.cluster_id()
         except (Refused, SessionEnded) as error:
             _log.warning("cannot read the cluster's id", reason=str(error))
 
     async def give_up(self, claimed: events.Claimed) -> bool:
-        """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
+        """Delete `/controller` and our registration if they are still ours. False if ZooKeeper does not answer."""
         try:
             async with asyncio.timeout(self._give_up_s) as self._patience:
                 was_held = await self._session.release(claimed.fence_version)
@@ -335,15 +334,15 @@ class Claimant:
             _log.info("nothing to give up", reason=str(error))
         return True
 
-    def hasten(self) -> None:
-        """Wait hardly any longer for ZooKeeper to answer that a claim was given up."""
+    def cut_short(self) -> None:
+        """Cut short the wait for ZooKeeper to confirm that a claim was given up."""
         self._give_up_s = min(self._give_up_s, HASTE_S)
         if self._patience is not None and not self._patience.expired():
-            with contextlib.suppress(RuntimeError):  # it is over
+            with contextlib.suppress(RuntimeError):  # it has ended
                 self._patience.reschedule(asyncio.get_running_loop().time() + HASTE_S)
 
     async def close(self) -> None:
-        """End the session; what is still ours in ZooKeeper goes with it."""
+        """End the session; ZooKeeper then removes our ephemeral znodes."""
         self._session.stop()
         await self.bridge.stop()
 
@@ -362,5 +361,5 @@ class Claimant:
             case events.SessionLost():
                 self.doubt()
             case events.HolderSeen() | events.HolderUnknown():
-                pass  # what follows from it is said when it is decided
+                pass  # logged when the candidacy decides on it
         self._tell(event)

@@ -1,4 +1,4 @@
-"""How do the parts become one process? Builds and connects them; what the process does is decided by its candidacy."""
+"""How do the parts become one process? Builds and connects them; the candidacy decides what the process does."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
-from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
+from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.preflight import preflight_of
-from controller.process.replica_znode import Announcing
-from controller.process.terms import Followed, Leading
+from controller.process.replica_znode import ReplicaZnode
+from controller.process.terms import Followed, Terms
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -70,35 +70,36 @@ _log = structlog.get_logger(__name__)
 STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
 TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
 _CLOSE_WITHIN_S = 10.0
-# Collections of the middle generation stay short, and those of the oldest rare.
+# Keeps collections of the middle generation short and those of the oldest rare.
 COLLECTION_THRESHOLDS = (10_000, 4, 6_000)
 
 
 def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
-    """Run the daemon until it is told to stop; the exit code. An empty ZooKeeper is led only as a new cluster."""
+    """Run the daemon until it is asked to stop, and return the exit code. Leads an empty ZooKeeper only if
+    `is_new_cluster`."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # It warns at every attempt; what a person has to know of the connection is said here, once.
+    # kazoo warns at every attempt; we log once what an operator has to know of the connection.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
-    # Where it was, should the service manager end it with SIGABRT.
+    # Shows where the process was if the service manager ends it with SIGABRT.
     faulthandler.enable()
     last_resort = LastResort()
     try:
         return asyncio.run(Daemon(settings, last_resort, is_new_cluster=is_new_cluster).live())
     except Exception:
-        _log.exception("the process ends because of an error that nobody handled")
+        _log.exception("the process ends because of an unhandled error")
         return FAILED
     finally:
         last_resort.cancel()
 
 
 def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
-    """Where to listen, and whom to let in there."""
-    doors = doors_of(listening, users, troubles)
-    return [ListenerSettings(at.listener, at.host, at.port, door=doors[at.listener]) for at in listening.bound]
+    """Each listener's address and how clients authenticate there."""
+    access_of = listener_access(listening, users, troubles)
+    return [ListenerSettings(at.listener, at.host, at.port, access=access_of[at.listener]) for at in listening.bound]
 
 
 def _limits(wanted: Limits) -> Limits:
-    """What clients may take, and no more connections than there can be open files."""
+    """Limits on clients, with no more connections than the limit of open files allows."""
     most_connections = connections_within(wanted.most_connections, is_relaying=True)
     if most_connections < wanted.most_connections:
         _log.warning(
@@ -111,15 +112,16 @@ def _limits(wanted: Limits) -> Limits:
 
 
 class Daemon:
-    """One process: one of several replicas, of which one leads."""
+    """One replica's process. Of several replicas, one leads."""
 
     def __init__(
         self, settings: Settings, last_resort: LastResort | None = None, *, is_new_cluster: bool = False
     ) -> None:
+        """Build everything that lives as long as the process."""
         self._is_new_cluster = is_new_cluster
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
-        self._is_told_to_stop = False
+        self._is_stopping = False
         self._end_within_s = _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
         self._own_id = settings.claim.own_id
         self._candidacy = Candidacy(settings.candidacy)
@@ -130,7 +132,7 @@ class Daemon:
         self._assemble(settings)
 
     def _assemble(self, settings: Settings) -> None:
-        """Build the parts that touch the world outside."""
+        """Build the parts that do I/O."""
         http, troubles = settings.http, self._troubles
         access = http_access(http, troubles)
         log_openness(http, access)
@@ -190,9 +192,9 @@ class Daemon:
             )
         )
         followed = Followed(self._cluster, self._quotas)
-        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, followed, dialer)
-        self._leading.decided = self._access_log.tell
-        self._announcing = Announcing(
+        self._terms = Terms(settings.term, self._claimant, self._monitoring, self._happened, followed, dialer)
+        self._terms.decided = self._access_log.tell
+        self._announcing = ReplicaZnode(
             self._own_id,
             lambda: self._claimant.bridge if self._claimant.may_write else None,
             self.status,
@@ -201,14 +203,14 @@ class Daemon:
         )
 
     async def live(self) -> int:
-        """Stand by, lead, stand by again, until told to stop; the exit code."""
+        """Stand by, lead, and stand by again until asked to stop; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            # nohup, for one, has SIGHUP ignored.
+            # nohup, for one, ignores SIGHUP.
             if os_signal.getsignal(number) is not os_signal.SIG_IGN:
-                loop.add_signal_handler(number, self._told_to_stop, f"{number.name} received")
+                loop.add_signal_handler(number, self._stop_requested, f"{number.name} received")
         for number in TELL_SIGNALS:
-            loop.add_signal_handler(number, self._tell_where_it_is, number.name)
+            loop.add_signal_handler(number, self._log_state, number.name)
         try:
             if not await self._listen():
                 return FAILED
@@ -218,7 +220,7 @@ class Daemon:
             await self._close()
 
     def status(self) -> Status:
-        """How this process stands."""
+        """The state of this process, for `/readyz` and `status`."""
         candidacy = self._candidacy
         phase, seen = candidacy.phase, candidacy.holder
         return Status(
@@ -240,11 +242,11 @@ class Daemon:
         return withheld is not None and withheld.is_known
 
     async def _live_brokers(self) -> Sequence[LiveBroker]:
-        live = self._leading.live_brokers()
+        live = self._terms.live_brokers()
         return await self._cluster.live_brokers() if live is None else live
 
     async def _leader(self) -> LiveBroker | None:
-        """Who holds `/controller`, as far as is known, and where to reach it."""
+        """The holder of `/controller` and its addresses, if known."""
         leader = self._leader_id()
         return None if leader is None else await self._cluster.registered(leader)
 
@@ -256,18 +258,18 @@ class Daemon:
         self._monitoring.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
 
-    def _told_to_stop(self, reason: str) -> None:
-        """Once: in good order. Again: as fast as possible."""
+    def _stop_requested(self, reason: str) -> None:
+        """The first signal ends the process in good order, the second as fast as possible."""
         self._service_manager.stopping()
-        if self._is_told_to_stop:
-            self._leading.hasten()
+        if self._is_stopping:
+            self._terms.cut_short()
             if self._last_resort is not None:
                 self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
-        self._is_told_to_stop = True
+        self._is_stopping = True
         self._happened(StopAsked(reason))
 
-    def _tell_where_it_is(self, signal: str) -> None:
-        """How it stands, and where each task and thread is, for a person who asks."""
+    def _log_state(self, signal: str) -> None:
+        """Log the state of the process and where each task and thread is."""
         _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
         for place, count in stacks.of_tasks():
             _log.info("tasks", count=count, at=place)
@@ -296,7 +298,7 @@ class Daemon:
         return code
 
     def _happened(self, event: Event) -> None:
-        """Let the candidacy decide what follows; only what takes time waits for its turn."""
+        """Pass an event to the candidacy. Orders that take time are queued."""
         before = self._candidacy.phase
         orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
         if self._candidacy.phase is not before:
@@ -323,7 +325,7 @@ class Daemon:
         self._alarm = asyncio.get_running_loop().call_at(at, self._happened, Woken())
 
     async def _carry_out_orders(self, tasks: asyncio.TaskGroup) -> int:
-        """One after the other; a claim goes on by itself, so that an exit need not wait for what it comes to."""
+        """Carry out orders one at a time. A claim runs beside them, so that an exit need not wait for its outcome."""
         claiming: asyncio.Task[None] | None = None
         while True:
             order = await self._orders.get()
@@ -345,26 +347,26 @@ class Daemon:
                 replace=order.replace, raise_by=order.raise_by, replaces_ours=order.replaces_ours
             )
         except Exception as error:
-            _log.exception("a claim failed; it is made again later")
+            _log.exception("a claim failed; trying again later")
             outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
         if isinstance(outcome, Claimed):
-            self._leading.won(outcome)
+            self._terms.won(outcome)
         self._happened(outcome)
 
     async def _carry_out(self, order: TermOrder) -> None:
         match order:
             case BeginTerm():
-                self._leading.begin(self._server)
+                self._terms.begin(self._server)
             case Serve():
-                self._leading.serve(self._server)
+                self._terms.serve(self._server)
             case Drain():
-                self._leading.drain()
+                self._terms.drain()
             case Release():
-                await self._leading.end(self._server, is_graceful=True)
+                await self._terms.end(self._server, is_graceful=True)
             case Renew():
-                await self._leading.end(self._server, is_graceful=False, keeps_claim=True)
+                await self._terms.end(self._server, is_graceful=False, keeps_claim=True)
             case Abandon():
-                await self._leading.end(self._server, is_graceful=False)
+                await self._terms.end(self._server, is_graceful=False)
             case _:
                 assert_never(order)
 
@@ -375,5 +377,5 @@ class Daemon:
         await self._claimant.close()
         await self._monitoring.stop()
         self._access_log.close()
-        self._leading.close()
+        self._terms.close()
         self._service_manager.close()

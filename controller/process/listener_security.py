@@ -1,4 +1,5 @@
-"""Who is let in at each listener, and as whom does this process go to brokers? What settings come to."""
+"""How do clients authenticate at each listener, and as whom does this process connect to brokers? Built from the
+settings."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from controller.security.tls.tls_listener import RENEWED, UNUSABLE, ListenerTls,
 from controller.security.tokens.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
 from controller.security.tokens.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
 from controller.security.towards_brokers import TowardsBrokers
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings import BadSettings, Settings
 from controller.settings.listening import Listening
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
@@ -36,7 +37,7 @@ from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential
 
 _log = structlog.get_logger(__name__)
-# What something that is renewed says: what it is about, and whether that is well.
+# For each log line about a renewal: what it concerns, and whether the renewal succeeded.
 _SUBJECTS = {
     RENEWED: ("certificates", True),
     UNUSABLE: ("certificates", False),
@@ -49,41 +50,41 @@ _REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
 
 
 class KnownUsers(Protocol):
-    """Who may log in by SCRAM: `controller.following.credentials.CredentialsFollower`."""
+    """The users who may log in with SCRAM: `controller.following.credentials.CredentialsFollower`."""
 
     async def is_ready(self) -> None:
-        """Wait until they are known."""
+        """Wait until users have been read."""
 
     def user(self, mechanism: str, name: str) -> Credential | None:
-        """What a user's password is checked by."""
+        """The credential that verifies a user's password."""
 
     def token(self, token_id: str) -> Token | None:
-        """A delegation token."""
+        """The delegation token with this id."""
 
 
 class NoUsers:
-    """Nobody may log in by SCRAM."""
+    """No user may log in with SCRAM."""
 
     async def is_ready(self) -> None:
-        """At once."""
+        """Return at once."""
 
     def user(self, mechanism: str, name: str) -> None:
-        """Nothing."""
+        """Return None."""
 
     def token(self, token_id: str) -> None:
-        """Nothing."""
+        """Return None."""
 
 
 def check(settings: Settings) -> None:
-    """Read every store and login module once, and who may read the HTTP port.
+    """Read every store, login module and HTTP access file once.
 
     Raises:
-        BadSettings: with everything that cannot be used.
+        BadSettings: names everything that cannot be used.
     """
     problems: list[str] = []
     listening = settings.listening
     for name, secured in listening.security.items():
-        _try(name, partial(_door, listening, secured, NoUsers()), problems)
+        _try(name, partial(_access, listening, secured, NoUsers()), problems)
     for name, towards in listening.towards_brokers.items():
         _try(name, partial(_towards, listening, name, towards, _silent), problems)
     try:
@@ -98,11 +99,14 @@ def check(settings: Settings) -> None:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 
 
-def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
-    """How each listener lets clients in, by its name. `troubles` hear of what cannot be renewed.
+def listener_access(
+    listening: Listening, users: KnownUsers, troubles: Troubles | None = None
+) -> Mapping[str, ListenerAccess]:
+    """Authentication and authorization of each listener, by listener name, built from the settings. `troubles` records
+    what cannot be renewed.
 
     Raises:
-        UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
+        UnusableStore, UnusableSecurity, ValueError: `check` reports the same.
     """
     for name, secured in listening.security.items():
         if (
@@ -110,11 +114,9 @@ def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None 
             and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
             and URL not in secured.sasl.options_of("OAUTHBEARER")
         ):
-            _log.warning(
-                "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
-            )
+            _log.warning("accepting unsigned tokens, which is Kafka's default", listener=name, hint=f"set {URL}")
     return {
-        name: _door(listening, secured, users, _saying(troubles, f"listener {name}"))
+        name: _access(listening, secured, users, _saying(troubles, f"listener {name}"))
         for name, secured in listening.security.items()
     }
 
@@ -122,10 +124,10 @@ def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None 
 def dialer_of(
     listening: Listening, read_ahead_bytes: int = READ_AHEAD_BYTES, troubles: Troubles | None = None
 ) -> ListenerDialer:
-    """How this process connects to brokers. `troubles` hear of what cannot be renewed.
+    """How this process connects to brokers. `troubles` records what cannot be renewed.
 
     Raises:
-        UnusableStore, UnusableSecurity: what `check` would have told.
+        UnusableStore, UnusableSecurity: `check` reports the same.
     """
     towards = {
         name: _towards(listening, name, secured, _saying(troubles, f"connections to brokers on {name}"))
@@ -135,7 +137,7 @@ def dialer_of(
 
 
 def wants_users(listening: Listening) -> bool:
-    """Whether anybody logs in by what ZooKeeper knows of users."""
+    """Whether any listener authenticates by SCRAM users or delegation tokens from ZooKeeper."""
     return any(
         mechanism.startswith("SCRAM")
         for secured in listening.security.values()
@@ -152,7 +154,7 @@ def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None
 
 
 def _towards(listening: Listening, name: str, secured: BrokerSecurity, say: Say) -> TowardsBrokers | None:
-    """None where nothing depends on it, and the login module only says whom to let in."""
+    """None if brokers do not need it and the login module only says which clients to admit."""
     try:
         return TowardsBrokers(secured, time.monotonic, say)
     except UnusableSecurity:
@@ -161,14 +163,16 @@ def _towards(listening: Listening, name: str, secured: BrokerSecurity, say: Say)
         return None
 
 
-def _door(listening: Listening, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
-    """Without `say` nothing is fetched by which tokens are judged."""
+def _access(
+    listening: Listening, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None
+) -> ListenerAccess:
+    """Without `say`, no keys for verifying tokens are fetched."""
     tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, say or _silent)
     if secured.sasl is None:
-        return Door(tls)
+        return ListenerAccess(tls)
     has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
     login = _logins(listening, secured.sasl, users, say)
-    return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
+    return ListenerAccess(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
 
 
 def _logins(listening: Listening, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:
@@ -181,7 +185,7 @@ def _logins(listening: Listening, sasl: SaslSettings, users: KnownUsers, say: Sa
 
 
 def _towards_key_set(url: str, sasl: SaslSettings) -> Callable[[], ssl.SSLContext] | None:
-    """What encrypts it, by the options of the listener's login module."""
+    """The TLS context for fetching the key set, from the options of the listener's login module."""
     jaas = sasl.jaas.get("OAUTHBEARER")
     if jaas is None or not url.lower().startswith("https:"):
         return None
@@ -198,7 +202,7 @@ def _now_ms() -> int:
 
 
 def _default_realm() -> str:
-    """Of this host's Kerberos, by the first of its files that names one; empty where none does."""
+    """This host's default Kerberos realm, from the first krb5 file that names one; empty if none does."""
     for path in os.environ.get("KRB5_CONFIG", "/etc/krb5.conf").split(os.pathsep):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             found = _REALM.search(Path(path).read_text())
@@ -208,11 +212,11 @@ def _default_realm() -> str:
 
 
 def _silent(*_: str) -> None:
-    """Nothing is renewed."""
+    """For security that is never renewed."""
 
 
 def _saying(troubles: Troubles | None, part: str) -> Say:
-    """Whatever is renewed for this part of the process says here how that went."""
+    """Report renewals of this part of the process to `troubles`."""
     hearing = troubles or Troubles()
 
     def say(what: str, detail: str) -> None:

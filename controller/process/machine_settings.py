@@ -1,4 +1,4 @@
-"""What does the machine of a term go by? Settings, and what they cannot tell: brokers, the cluster, the clock."""
+"""What settings does a term's machine get? Those of the operator, the brokers' and what only the process knows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SOFTWARE: Final = f"kafka-zk-controller {metadata.version('kafka-zk-controller')
 def machine_settings(
     settings: TermSettings, protocol: InterBrokerProtocol, cluster_id: str | None, inherited: Inherited | None = None
 ) -> MachineSettings:
-    """What a machine that begins now must know of the configuration, and of how brokers are spoken to.
+    """The settings of a machine that starts now, and how it must address brokers.
 
-    What brokers have is `inherited`, and in force where `settings` have nothing.
+    `inherited` are the brokers' settings; they apply where `settings` have none.
     """
     inherited = inherited or Inherited()
     cluster = settings.cluster.overridden(inherited.values)
-    # What is deleted before that is known cannot be got back.
-    is_deletion_known = inherited.are_heard or settings.is_deletion_set
+    # A topic deleted before the brokers' setting is known cannot be restored.
+    is_deletion_known = inherited.are_known or settings.is_deletion_set
     return replace(
         settings.machine,
         cluster_id=cluster_id,

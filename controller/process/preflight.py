@@ -1,11 +1,11 @@
-"""What does a process with these settings look at before its first claim?"""
+"""Which checks does a process with these settings run before its first claim?"""
 
 from __future__ import annotations
 
 from controller.connections.broker import Dialer
 from controller.preflight.findings import Check
-from controller.preflight.looking import Door, Preflight
-from controller.preflight.own_listeners import OwnDoorDialer
+from controller.preflight.looking import OwnListeners, Preflight
+from controller.preflight.own_listeners import OwnListenerDialer
 from controller.preflight.sightings import Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
@@ -33,12 +33,14 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     )
 
 
-def preflight_of(settings: Settings, door: Door | None, dialer: Dialer, *, is_new_cluster: bool) -> Preflight:
-    """The look of a process with these settings; without a `door` it does not look whether it can be reached.
+def preflight_of(
+    settings: Settings, own_listeners: OwnListeners | None, dialer: Dialer, *, is_new_cluster: bool
+) -> Preflight:
+    """The checks of a process with these settings; without `own_listeners` they skip whether brokers can reach it.
 
     `dialer` connects to brokers.
     """
     listening, wanted = settings.listening, wanted_of(settings, is_new_cluster=is_new_cluster)
     tls = {name: secured.tls for name, secured in listening.security.items() if secured.tls is not None}
-    ourselves = OwnDoorDialer(tls, wanted.reached_over)
-    return Preflight(wanted, listening.advertised, dialer, door, ourselves=ourselves)
+    ourselves = OwnListenerDialer(tls, wanted.reached_over)
+    return Preflight(wanted, listening.advertised, dialer, own_listeners, ourselves=ourselves)

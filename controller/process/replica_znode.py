@@ -1,4 +1,4 @@
-"""How does a replica tell people and tools that it runs, and how it stands? By an ephemeral znode of its own."""
+"""How does a replica announce itself and its state to operators and tools? By an ephemeral znode of its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ WAIT_S = 10.0
 PART = "announcing"
 
 
-class Announcing:
-    """Keeps `/kafka_zk_controller/replicas/<id>` as this process stands, in whatever session it has.
+class ReplicaZnode:
+    """Keeps `/kafka_zk_controller/replicas/<id>` up to date, in each session of this process.
 
-    Nothing waits for it, and nothing fails with it: a replica that may not write there leads all the same.
+    Nothing depends on it: a replica that may not write there can still lead.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Announcing:
         http: tuple[str, int],
         troubles: Troubles | None = None,
     ) -> None:
-        """Nothing was written yet. `bridge` is the way to ZooKeeper, None while nothing may be written there."""
+        """`bridge` is the connection to ZooKeeper, None while nothing may be written there."""
         self._address = ReplicaAddress(own_id)
         self._bridge = bridge
         self._status = status
@@ -47,13 +47,13 @@ class Announcing:
         self._troubles = troubles or Troubles()
 
     async def keep(self) -> None:
-        """Tell whatever changes, until it is cancelled."""
+        """Write every change, until cancelled."""
         while True:
             wait_s = LOOK_EVERY_S
             try:
                 await self._tell()
             except (Disconnected, SessionEnded):
-                pass  # the next session begins anew
+                pass  # the next session starts over
             except Exception as error:
                 wait_s = WAIT_S
                 self._troubles.wrong(PART, "this replica is not shown by `status`", reason_of(error))
@@ -84,7 +84,7 @@ class Announcing:
         elif found.owner == session:
             reply = await bridge.read(protocol.SetData(bridge.full(path), data, found.version))
         else:
-            return  # our own former session has it, or a replica with our id: that one is told elsewhere
+            return  # our own former session holds it, or a replica with the same id: the id clash is reported elsewhere
         if reply.code == protocol.OK:
             self._written = session, wanted
             self._troubles.right(PART)

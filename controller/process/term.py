@@ -1,4 +1,4 @@
-"""What happens between a won election and its end? One machine, and the parts that carry out what it decides."""
+"""What happens between a won election and its end? One machine decides, and the other parts carry out its effects."""
 
 from __future__ import annotations
 
@@ -43,45 +43,45 @@ Happened = Callable[[events.TermEvent], None]
 
 
 class Counter(Protocol):
-    """Where figures go: notices by kind, and whatever the machine measures."""
+    """Receives notices, counted by kind, and the machine's measurements."""
 
     def noticed(self, notice: effects.Notice) -> None:
-        """A notice was given."""
+        """Count a notice."""
 
     def measured(self, figure: effects.Measured) -> None:
-        """The machine measured something."""
+        """Record a measurement."""
 
 
 class Channels(Protocol):
-    """How commands reach brokers: `controller.brokers.links.Links`."""
+    """Sends commands to brokers: `controller.brokers.links.Links`."""
 
     def connect(self, connect: effects.Connect) -> None:
-        """Open a link to a life of a broker."""
+        """Open a link to one registration of a broker."""
 
     def disconnect(self, disconnect: effects.Disconnect) -> None:
-        """Close it, and drop what is queued."""
+        """Close the link and drop its queue."""
 
     def tell(self, tell: effects.Tell) -> None:
         """Queue a command."""
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything told has been acknowledged; whether that came true in time."""
+        """Wait until brokers have acknowledged every command. False on a timeout."""
 
-    def hasten(self) -> None:
-        """Wait for no broker any more."""
+    def cut_short(self) -> None:
+        """Stop waiting for brokers."""
 
     async def close(self) -> None:
         """Close every link."""
 
 
 class Inspector(Protocol):
-    """How brokers are asked for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
+    """Queries brokers for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
 
     def describe(self, asked: effects.DescribeLogDirs) -> None:
-        """Ask one broker."""
+        """Query one broker."""
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop querying."""
 
 
 def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes, state: ClusterState) -> Machine:
@@ -90,7 +90,7 @@ def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes, 
 
 
 def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callable[[BaseException], None]) -> Channels:
-    """Links over which brokers are told, as its settings have it."""
+    """Links for commands to brokers, built from the term's settings."""
     own_id, listener = parts.machine_settings.own_id, parts.inter_broker_listener
     encoder = CommandEncoder(own_id, parts.protocol, listener)
     return Links(
@@ -106,28 +106,28 @@ def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callab
 
 
 def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
-    """Who asks brokers for the sizes of replicas."""
+    """The queries for sizes of replicas."""
     client_id = f"controller-{parts.machine_settings.own_id}"
     version = parts.protocol.describe_log_dirs
     return LogDirs(parts.inter_broker_listener, version, client_id, emit, dialer=parts.dialer)
 
 
 class Quotas(Protocol):
-    """What limits changes of topics: `controller.following.quotas.QuotasFollower`."""
+    """The quotas on topic changes: `controller.following.quotas.QuotasFollower`."""
 
     def begin_term(self, emit: Callable[[Event], None]) -> None:
-        """Tell a term all that is known, and from now on what changes."""
+        """Send a term all quotas known, then every change."""
 
     def end_term(self) -> None:
-        """Tell nobody."""
+        """Stop sending."""
 
 
 class TermParts(Struct):
     """What a term needs of the process that holds it.
 
     Shape:
-        `facts` have been handed to no other term, and are of the session of the claim; so is `bridge`. Brokers are told
-        over `control_plane_listener`, where it is not empty and they have it.
+        `facts` have been handed to no other term, and are of the session of the claim; so is `bridge`. Brokers are
+        commanded over `control_plane_listener`, if it is not empty and they have it.
 
     Units:
         `request_timeout_s` and `drain_timeout_s` are in seconds.
@@ -158,9 +158,11 @@ class TermParts(Struct):
 
 
 class Term:
-    """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
+    """One term. `happened` is called once the state is loaded, and once with the reason if the term must not continue;
+    the caller then ends it."""
 
     def __init__(self, parts: TermParts, claimed: events.Claimed, happened: Happened) -> None:
+        """Build every part; nothing runs yet."""
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
         self._is_over = False
@@ -212,26 +214,26 @@ class Term:
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        """Start deciding, and load what ZooKeeper holds; `TermLoaded` follows."""
+        """Start the machine and load the state from ZooKeeper; `TermLoaded` follows."""
         if self._parts.quotas is not None:
             self._parts.quotas.begin_term(self.emit)
         self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
 
     def emit(self, event: Event) -> None:
-        """Hand the machine an event: a client's request, or what the parts of this term have to say."""
+        """Pass the machine an event: a client's request, or a report from a part of this term."""
         self._pump.emit(event)
 
     def resign(self) -> None:
-        """Decide nothing new; `TermDrained` follows when nothing is in flight any more."""
+        """Take no new decisions; `TermDrained` follows once nothing is in flight."""
         self._pump.emit(ResignationAsked())
 
     def live_brokers(self) -> Sequence[LiveBroker] | None:
-        """The real brokers that are live, as far as the facts tell; None while they are loaded."""
+        """The live brokers, without replicas of ours; None while the state is being loaded."""
         snapshot = self.machine.snapshot()
         return snapshot.live_brokers if snapshot.is_loaded else None
 
     async def end(self, *, is_graceful: bool) -> None:
-        """Stop everything; gracefully, brokers first get what was told to them."""
+        """Stop every part. If graceful, first deliver the commands already queued for brokers."""
         if self._parts.quotas is not None:
             self._parts.quotas.end_term()
         self._reader.stop()
@@ -284,7 +286,7 @@ class Term:
         _log.warning(notice.text, kind=notice.kind)
 
     def _broken(self, error: BaseException) -> None:
-        _log.error("an invariant is broken; this process steps down", exc_info=error)
+        _log.error("an invariant is violated; this process steps down", exc_info=error)
         self._end(events.TermFailed(f"{type(error).__name__}: {error}"))
 
     def _end(self, event: events.TermEvent) -> None:

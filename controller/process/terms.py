@@ -1,4 +1,4 @@
-"""What does this process do from a claim that was accepted to the end of that term? It begins, serves, drains, ends."""
+"""How does a term begin, serve, drain and end, once its claim was accepted?"""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Followed(Struct):
     quotas: Quotas | None = None
 
 
-class Leading:
-    """At most one term at a time, and what it shares with the next one."""
+class Terms:
+    """Holds at most one term at a time, and what terms share."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Leading:
         followed: Followed,
         dialer: Dialer | None = None,
     ) -> None:
-        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers."""
+        """`tell` receives what happens to each term; `dialer` connects to brokers."""
         self._dialer = dialer
         self._followed = followed
         self.decided: Callable[[Decided], None] = lambda _: None
-        """Hears what is decided about the rights of requests."""
+        """Receives decisions about the rights of requests."""
         self._settings = settings
         self._claimant = claimant
         self._monitoring = monitoring
@@ -63,32 +63,33 @@ class Leading:
         self._ending: Term | None = None
 
     def won(self, claimed: Claimed) -> None:
-        """`/controller` is ours from now on, until `end`."""
+        """Record a won claim: `/controller` is ours until `end`."""
         self._claimed = claimed
         logs.term(claimed.epoch)
 
     def begin(self, server: Server) -> None:
-        """Build everything that the term needs, and load what ZooKeeper holds."""
+        """Build all parts of the term and load its state."""
         assert self._claimed is not None
         self._term = Term(self._parts(server), self._claimed, self._tell)
         self._monitoring.term_began(self._claimed.epoch, self._term.machine)
         self._term.begin()
 
     def serve(self, server: Server) -> None:
-        """Let clients in."""
+        """Start serving clients."""
         if self._term is not None:
             self._monitoring.take_gauges()
             server.begin_term(self._term.emit)
 
     def drain(self) -> None:
-        """Decide nothing new; `TermDrained` follows."""
+        """Take no new decisions; `TermDrained` follows."""
         if self._term is not None:
             self._term.resign()
 
     async def end(self, server: Server, *, is_graceful: bool, keeps_claim: bool = False) -> None:
-        """End the term, if it has begun, and give up what was won; gracefully, brokers first hear the rest.
+        """End the term, if one has begun, and give up the claim. If graceful, first deliver the brokers' remaining
+        commands.
 
-        With `keeps_claim` `/controller` stays ours, for another term of this process to be claimed over it.
+        With `keeps_claim`, `/controller` stays ours, so that this process can claim another term over it.
         """
         term, self._term = self._term, None
         server.refuse_all()
@@ -106,23 +107,23 @@ class Leading:
                 self._tell(NotGivenUp())
         logs.term(None)
         if term is not None:
-            await dismantle(term.machine)  # after others can take over
+            await dismantle(term.machine)  # only once others can take over
             term = None
             collect()
 
-    def hasten(self) -> None:
-        """Whatever is ended waits for nobody any more."""
+    def cut_short(self) -> None:
+        """Cut the shutdown of ended terms short."""
         for term in (self._term, self._ending):
             if term is not None:
-                term.links.hasten()
-        self._claimant.hasten()
+                term.links.cut_short()
+        self._claimant.cut_short()
 
     def live_brokers(self) -> Sequence[LiveBroker] | None:
-        """The brokers that are live, as far as this term knows; None without one that is loaded."""
+        """The brokers this term knows to be live; None without a loaded term."""
         return self._term.live_brokers() if self._term is not None else None
 
     def close(self) -> None:
-        """Write out what is buffered."""
+        """Flush buffers."""
         if self._journal is not None:
             self._journal.close()
 

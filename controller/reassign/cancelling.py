@@ -20,7 +20,7 @@ from zk_layout.ids import TopicPartition
 
 
 class Cancellation(Struct, frozen=True):
-    """What was asked for."""
+    """What to cancel, and how."""
 
     selection: Selection
     mode: Mode | None = None
@@ -29,10 +29,10 @@ class Cancellation(Struct, frozen=True):
 
 
 def cancel(cluster: Cluster, asked: Cancellation, answer: Answer, clock: Clock) -> None:
-    """Cancel what of the selection moves.
+    """Cancel the selected moves.
 
     Raises:
-        Stopped: nothing was cancelled, or with the partitions that were refused.
+        Stopped: nothing was cancelled, or some partitions were refused.
     """
     listing = cluster.listing(selected(cluster, asked.selection))
     demand_mode(listing, asked.mode)
@@ -56,7 +56,7 @@ def cancel(cluster: Cluster, asked: Cancellation, answer: Answer, clock: Clock) 
 
 
 def demand_mode(listing: Listing, mode: Mode | None) -> None:
-    """Refuse what only our controller can, before anything is asked.
+    """Refuse options that only our controller supports, before any request.
 
     Raises:
         Refused: the controller is Kafka's own.
@@ -65,7 +65,9 @@ def demand_mode(listing: Listing, mode: Mode | None) -> None:
         return
     if mode is Mode.GENTLE:
         raise Refused(NOT_OURS.format(what="--gentle", instead="without it, copies that have arrived are dropped too"))
-    raise Refused(NOT_OURS.format(what="--force", instead="leave it out, it never checks what a cancel stops"))
+    raise Refused(
+        NOT_OURS.format(what="--force", instead="remove it: that controller never checks what a cancellation stops")
+    )
 
 
 def _cancel(cluster: Cluster, moving: list[TopicPartition], mode: Mode | None, answer: Answer) -> None:
@@ -83,7 +85,7 @@ def _cancel(cluster: Cluster, moving: list[TopicPartition], mode: Mode | None, a
 
 
 def _clear(cluster: Cluster, plan: Plan, cancelled: list[TopicPartition], answer: Answer) -> None:
-    """With a file as Kafka's tool does; without one, other moves keep the rate they were given."""
+    """With a file, clear all throttles as Kafka's tool does; without one, other moves keep their rate."""
     if plan.partitions:
         brokers = {broker for target in plan.targets.values() for broker in target}
         clear_throttles(cluster, brokers, {at.topic for at in plan.targets}, answer)

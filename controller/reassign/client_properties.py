@@ -1,7 +1,7 @@
-"""What do a Java client's properties mean for ours: how to connect, as whom, how patiently?
+"""What do a Java client's properties mean for ours: how to connect, as whom, with which timeouts?
 
-The file of `--command-config` is the one that Kafka's tools take. Whatever it says about security either is done or is
-refused; settings that only concern other clients are named and ignored.
+The file of `--command-config` is the one for Kafka's tools. Each security setting in it is either applied or refused;
+settings that only concern other clients are listed and ignored.
 
 Source: Kafka's AdminClientConfig, SslConfigs, SaslConfigs; KIP-651 (PEM).
 """
@@ -71,17 +71,17 @@ _HANDLED = frozenset(
     }
 )
 _WITHOUT_EFFECT = frozenset({"bootstrap.servers", "retries", "retry.backoff.ms"})
-"""Said otherwise, or covered by the time-outs."""
+"""Expressed differently, or covered by the timeouts."""
 _SECURITY = ("ssl.", "sasl.", "security.")
 _NEAR_ENOUGH = 0.8
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 
 
 class ClientSettings(Struct, frozen=True):
-    """How to reach a cluster: arguments of kafka-python, and how long to try. Never shown: there are secrets in it.
+    """How to reach a cluster: arguments of kafka-python, and a timeout. Never shown, because it contains secrets.
 
     Shape:
-        `environment` are variables that the Kerberos library reads: kafka-python hands no keytab to it.
+        `environment` are variables that the Kerberos library reads: kafka-python passes no keytab to it.
     """
 
     arguments: dict[str, Any] = {}
@@ -91,7 +91,7 @@ class ClientSettings(Struct, frozen=True):
 
     @property
     def security_protocol(self) -> str:
-        """That of the listeners that these settings are for."""
+        """The security protocol of the listeners that these settings are for."""
         return str(self.arguments.get("security_protocol", "PLAINTEXT"))
 
     def __repr__(self) -> str:
@@ -99,10 +99,10 @@ class ClientSettings(Struct, frozen=True):
 
 
 def read_client_properties(file: File) -> ClientSettings:
-    """The settings of a file, read as Java reads it.
+    """The settings of a file, parsed as Java does.
 
     Raises:
-        Unusable: one cannot be done here; the message has the key, never the value of a secret.
+        Unusable: a setting is unsupported here; the message has the key, never the value of a secret.
     """
     try:
         properties = javaproperties.loads(file.read_bytes().decode("latin-1"))
@@ -115,14 +115,14 @@ def read_client_properties(file: File) -> ClientSettings:
 
 
 def client_settings(properties: Mapping[str, str]) -> ClientSettings:
-    """What these properties ask for.
+    """The settings in these properties.
 
     >>> found = client_settings({"request.timeout.ms": "5000", "group.id": "billing"})
     >>> found.arguments["request_timeout_ms"], found.ignored
     (5000, ('group.id',))
 
     Raises:
-        Unusable: a value that is none, or security that cannot be had.
+        Unusable: an invalid value, or unsupported security.
     """
     ignored = tuple(_unknown(key) for key in properties if key not in _HANDLED and key not in _WITHOUT_EFFECT)
     arguments: dict[str, Any] = {to: _number(properties, key) for key, to in _NUMBERS.items() if key in properties}
@@ -144,7 +144,7 @@ def client_settings(properties: Mapping[str, str]) -> ClientSettings:
 
 
 def _unknown(key: str) -> str:
-    """Ignored, unless it is about security or looks like something that would have an effect."""
+    """Ignore a key, unless it concerns security or looks like one that should have an effect."""
     near = difflib.get_close_matches(key, sorted(_HANDLED), n=1, cutoff=_NEAR_ENOUGH)
     if key.startswith(_SECURITY):
         closest = difflib.get_close_matches(key, sorted(_HANDLED), n=1, cutoff=0.0)
@@ -164,7 +164,7 @@ def _number(properties: Mapping[str, str], key: str) -> int:
 def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in _MECHANISMS:
-        raise Unusable(f"sasl.mechanism={mechanism} is not supported by this tool; it can {', '.join(_MECHANISMS)}")
+        raise Unusable(f"sasl.mechanism={mechanism} is not supported by this tool; these are: {', '.join(_MECHANISMS)}")
     found: dict[str, Any] = {"sasl_mechanism": mechanism}
     if mechanism == "GSSAPI":
         return found
@@ -192,11 +192,12 @@ def _tokens(jaas: str, properties: Mapping[str, str]) -> TokenProvider:
 
 
 def _say_nothing(_: str, __: str) -> None:
-    """Who asks for a token hears why there is none."""
+    """The caller that asks for a token gets the reason anyway."""
 
 
 def _keytab(properties: Mapping[str, str]) -> dict[str, str]:
-    """Tickets are fetched with it and kept in memory; without one those count that somebody else has fetched."""
+    """The library fetches tickets with it and keeps them in memory; without one, it uses tickets fetched by another
+    program."""
     options = _options(properties.get("sasl.jaas.config", ""))
     if options.get("useKeyTab", "").lower() != "true" or "keyTab" not in options:
         return {"KRB5CCNAME": options["ticketCache"]} if "ticketCache" in options else {}

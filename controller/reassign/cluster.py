@@ -1,6 +1,6 @@
-"""What does the tool ask of a cluster, whatever way leads there?
+"""What does the tool ask of a cluster, over whichever connection?
 
-The Kafka protocol is one way, ZooKeeper the other, and a simulated cluster the third.
+There are three: the Kafka protocol, ZooKeeper, and a simulated cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def unfit(brokers: Iterable[BrokerId], nodes: Mapping[BrokerId, Node]) -> list[s
         alive = listed(sorted(hosting(nodes)))
         reasons.append(f"Unknown broker id{plural(unknown)} {listed(unknown)}; alive are {alive}")
     reasons += [
-        f"{broker} is a controller, which hosts no replicas: leave it out"
+        f"{broker} is a controller, which hosts no replicas: remove it"
         for broker in named
         if broker in nodes and nodes[broker].is_controller
     ]
@@ -54,7 +54,7 @@ class PartitionState(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """One move that has not ended. The adding replicas of one that has not begun are not among its replicas."""
+    """One move that has not ended. If it has not begun, its adding replicas are not among its replicas."""
 
     replicas: Replicas
     adding: Replicas = ()
@@ -78,7 +78,8 @@ class Move(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """What moves now. `controller` names the product if it is ours, `request` is the status that was asked for."""
+    """The moves in progress. `controller` names the product if it is ours, `request` is the status that was asked
+    for."""
 
     moves: dict[TopicPartition, Move]
     controller: str | None = None
@@ -86,14 +87,14 @@ class Listing(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """What became of a request: a reason for each partition that was refused."""
+    """The outcome of a request: a reason for each partition that was refused."""
 
     refused: dict[TopicPartition, str] = {}
     request_id: int | None = None
 
 
 class Mode(Enum):
-    """How a cancel, or a target that replaces another one, treats copies; Kafka's controllers know none."""
+    """How a cancellation, or a target that replaces another one, treats copies; Kafka's controllers have no modes."""
 
     GENTLE = "gentle"
     FORCED = "forced"
@@ -107,14 +108,14 @@ class Kind(Enum):
 
 
 class Configured(NamedTuple):
-    """One thing that has settings."""
+    """A resource that has settings."""
 
     kind: Kind
     name: str
 
 
 class Directories(Struct, frozen=True):
-    """Where one broker keeps a replica, and where it is about to; None is "nowhere found"."""
+    """Where one broker keeps a replica, and where it is moving it; None if it was found nowhere."""
 
     current: str | None = None
     future: str | None = None
@@ -129,35 +130,35 @@ class Cluster(Protocol):
     """Every method may raise `Unreachable`."""
 
     has_log_dirs: bool
-    """Whether replicas can be moved between directories this way."""
+    """Whether replicas can be moved between directories on this connection."""
 
     def nodes(self) -> dict[BrokerId, Node]:
-        """Who is alive."""
+        """The live nodes."""
 
     def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
         """Those of these topics that exist."""
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
-        """Of these partitions, or of all, those that move."""
+        """The moves of these partitions, or of all."""
 
     def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
-        """Begin moves; None cancels one.
+        """Start moves; None cancels one.
 
         Raises:
             Refused: the whole request.
         """
 
     def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
-        """Change settings; a reason for each thing whose settings could not be changed."""
+        """Change settings; return a reason for each resource whose settings could not be changed."""
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
-        """Where these replicas are; one on a broker that does not answer is left out."""
+        """Where these replicas are; leaves out those on brokers that do not answer."""
 
     def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:
-        """Ask brokers to keep replicas elsewhere: for each replica None if it begins, else the reason.
+        """Ask brokers to move replicas to other directories: for each replica None if it starts, else the reason.
 
-        A replica that is not on its broker yet is left out; asking again later may succeed.
+        Leaves out replicas that are not on their broker yet; asking again later may succeed.
         """
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""

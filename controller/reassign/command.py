@@ -44,7 +44,7 @@ GROUPS = (
 
 
 class GroupedCommand(click.Command):
-    """Help by purpose instead of one long list."""
+    """Groups the help by purpose instead of one long list."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group under its own heading."""
@@ -64,15 +64,15 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 
 @click.command(cls=GroupedCommand)
 @_flag("--generate", "Propose an assignment that spreads topics over brokers; changes nothing.")
-@_flag("--execute", "Begin the moves of a file. With --progress, follow them until they are done.")
-@_flag("--verify", "Say whether the moves of a file are done; when nothing moves, remove the throttles.")
+@_flag("--execute", "Start the moves of a file. With --progress, follow them until they are done.")
+@_flag("--verify", "Show whether the moves of a file are done; when nothing moves, remove the throttles.")
 @_flag("--cancel", "Stop moves: of a file, of topics, of single partitions.")
 @_flag("--cancel-all", "Stop every move of the cluster.")
 @_flag("--list", "List the moves in progress: all, or those of some topics or partitions.")
 @_flag("--progress", "Follow moves until they are done: bytes, rate, time left. Ctrl-C stops watching only.")
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Any brokers of the cluster, or its controller.")
 @click.option("--config", type=FILE, help="A controller's properties file, instead of --bootstrap-server.")
-@click.option("--command-config", type=FILE, help="Properties file of a Kafka Java client: security, time-outs.")
+@click.option("--command-config", type=FILE, help="Properties file of a Kafka Java client: security, timeouts.")
 @click.option("--zookeeper", metavar="HOST:PORT,...", help="Deprecated: work through ZooKeeper, as Kafka 2.8 did.")
 @click.option(
     "--timeout",
@@ -146,9 +146,9 @@ def reassign(config: Path | None, **given: object) -> None:
 
 
 @contextmanager
-def _saying_who_is_silent(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
-    """Whoever has mistyped an address waits for a word, not for a time-out."""
-    word = f"nobody has answered at {address} yet; trying for {timeout_ms / 1000:g} s"
+def _reporting_silence(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
+    """Tell the user early if no server answers: one who mistyped an address need not wait for the timeout."""
+    word = f"no broker has answered at {address} yet; trying for {timeout_ms / 1000:g} s"
     timer = threading.Timer(SILENT_S, answer.warn, (word,))
     timer.start()
     try:
@@ -158,7 +158,7 @@ def _saying_who_is_silent(address: str, timeout_ms: int, answer: Answer) -> Iter
 
 
 def connect(options: Options, answer: Answer) -> Cluster:
-    """The cluster, on the way that was named.
+    """Connect to the cluster as the options say.
 
     Raises:
         Stopped: it cannot be reached, or not like this.
@@ -175,7 +175,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
 
         answer.warn(zookeeper_cluster.DEPRECATED)
         assert options.zookeeper is not None, "demand_sound"
-        with _saying_who_is_silent(options.zookeeper, settings.timeout_ms, answer):
+        with _reporting_silence(options.zookeeper, settings.timeout_ms, answer):
             return zookeeper_cluster.ZooKeeperCluster(options.zookeeper, settings.timeout_ms)
     from controller.reassign import kafka_cluster
 
@@ -184,7 +184,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
 
         answer.warn(IGNORED)
     servers = _bootstrap_servers(options, settings, answer)
-    with _saying_who_is_silent(servers, settings.timeout_ms, answer):
+    with _reporting_silence(servers, settings.timeout_ms, answer):
         return kafka_cluster.KafkaCluster(servers, settings)
 
 
@@ -195,7 +195,7 @@ def _bootstrap_servers(options: Options, settings: ClientSettings, answer: Answe
     from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
     connect, security = options.config.zookeeper
-    with _saying_who_is_silent(connect, settings.timeout_ms, answer):
+    with _reporting_silence(connect, settings.timeout_ms, answer):
         zookeeper = ZooKeeperCluster(connect, settings.timeout_ms, security)
     try:
         return zookeeper.bootstrap_servers(settings.security_protocol)
@@ -241,7 +241,7 @@ def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -
 
 
 def _watch(cluster: Cluster, asked: Watch, options: Options, answer: Answer, clock: Clock) -> None:
-    """On a terminal bars, as JSON a document a line, elsewhere lines."""
+    """Show bars on a terminal, one document a line as JSON, lines elsewhere."""
     first = first_listing(cluster, asked)
     if not wanted_moves(first, asked) and not asked.expected:
         answer.say("No partition reassignments found." if first.request is None else request_sentence(first.request))

@@ -13,17 +13,17 @@ from controller.wire.versions import parse_wanted
 
 
 class ControllerConfig:
-    """Reads the file, and what the environment changes of it, when it is first asked; it may be a pipe."""
+    """Reads the file and the environment on first use; the file may be a pipe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @cached_property
     def zookeeper(self) -> tuple[str, ZooKeeperSecurity]:
-        """Its `zookeeper.connect`, and how to go there.
+        """Its `zookeeper.connect`, and the security of that connection.
 
         Raises:
-            Unusable: no controller could run with this file; with everything that is wrong in it.
+            Unusable: no controller could run with this file; lists every error in it.
         """
         try:
             settings = load(self._path, (), os.environ, {"inter.broker.protocol.version": parse_wanted})

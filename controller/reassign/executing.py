@@ -1,4 +1,4 @@
-"""Beginning moves: what is checked, what is said before, what is asked?
+"""Starting moves: what is checked, printed and requested?
 
 Source: Kafka's ReassignPartitionsCommand, `executeAssignment`.
 """
@@ -36,10 +36,10 @@ class Clock(Struct, frozen=True):
 
 
 class Execution(Struct, frozen=True):
-    """What was asked for.
+    """What to execute, and how.
 
     Units:
-        Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to begin.
+        Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to start.
     """
 
     plan_file: File
@@ -51,15 +51,15 @@ class Execution(Struct, frozen=True):
 
 
 def read_plan_file(file: File) -> Plan:
-    """The plan of a file, not checked any further."""
+    """Parse the plan of a file, without further checks."""
     return read_plan(file.read_bytes(), file.name)
 
 
 def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) -> Plan:
-    """Begin the moves of a file.
+    """Start the moves of a file.
 
     Raises:
-        Stopped: nothing was begun, or with the partitions that were refused.
+        Stopped: nothing was started, or some partitions were refused.
     """
     plan = read_plan_file(asked.plan_file)
     demand_executable(plan, asked.plan_file.name)
@@ -104,10 +104,10 @@ def _begin(answered: Answered, plan: Plan, answer: Answer) -> None:
 def move_directories(
     cluster: Cluster, targets: Mapping[Replica, str], timeout_ms: int, answer: Answer, clock: Clock
 ) -> None:
-    """Ask again and again, since a replica that just begins to move is not on its broker yet.
+    """Ask repeatedly, since a replica whose move has just started is not on its broker yet.
 
     Raises:
-        Refused: a broker cannot, or some had not begun in time.
+        Refused: a broker cannot, or some moves had not started in time.
     """
     deadline = clock.now() + timeout_ms / 1000
     pending = dict(targets)
@@ -136,7 +136,7 @@ def move_directories(
 
 
 def configure(cluster: Cluster, changes: Mapping[Configured, Settings]) -> None:
-    """Change settings, all of them.
+    """Change all settings.
 
     Raises:
         Refused: with the reason for each that could not be changed.
@@ -155,7 +155,7 @@ def _by_owner(reasons: Mapping[Configured, str]) -> list[str]:
 
 
 def _current(cluster: Cluster, plan: Plan) -> dict[TopicPartition, Replicas]:
-    """The replicas that the plan's partitions have now; everything unknown is named at once."""
+    """The present replicas of the plan's partitions; names everything unknown at once."""
     topics = cluster.topics({at.topic for at in plan.targets})
     found = {
         TopicPartition(t, p): state.replicas for t, partitions in topics.items() for p, state in partitions.items()

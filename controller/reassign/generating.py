@@ -1,4 +1,4 @@
-"""Which assignment would spread these topics over these brokers? It is only proposed.
+"""Which assignment would spread these topics over these brokers? Only proposes it.
 
 Source: Kafka's ReassignPartitionsCommand, `generateAssignment`.
 """
@@ -19,7 +19,7 @@ from zk_layout.ids import BrokerId, Replicas, TopicPartition
 
 
 class Proposal(Struct, frozen=True):
-    """What was asked for."""
+    """What to propose."""
 
     topics_file: File
     broker_list: str
@@ -27,7 +27,7 @@ class Proposal(Struct, frozen=True):
 
 
 def generate(cluster: Cluster, asked: Proposal, answer: Answer, random: Random) -> None:
-    """Say the assignment there is and one that could be.
+    """Print the present assignment and a proposed one.
 
     Raises:
         Stopped: an unknown topic or broker, or too few brokers for the replicas there are.

@@ -1,4 +1,4 @@
-"""What does a file say that was named on the command line? It may be a pipe, which can be read only once."""
+"""What does a file named on the command line contain? It may be a pipe, which can be read only once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class InputFile:
-    """Reads a file when it is first asked for, and keeps what it said."""
+    """Reads a file on first use, and keeps its content."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -17,11 +17,11 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        """Without the directory."""
+        """The file's name, without the directory."""
         return self._path.name
 
     def read_bytes(self) -> bytes:
-        """All of it.
+        """The whole content.
 
         Raises:
             OSError: it cannot be read.

@@ -1,7 +1,7 @@
-"""A cluster as its brokers and its controller answer for it.
+"""A cluster as its brokers and its controller report it.
 
-Brokers in ZooKeeper mode do not pass reassignments on, so those requests go to the controller that Metadata names; when
-it changes, or does not answer, the new one is looked for until time is up.
+Brokers in ZooKeeper mode do not forward reassignments, so those requests go to the controller that Metadata names; when
+it changes or does not answer, the new one is looked for until the timeout.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ T = TypeVar("T")
 
 
 class _Elsewhere(Exception):
-    """The node asked is not the controller any more."""
+    """The node asked is no longer the controller."""
 
 
 class KafkaCluster:
-    """Everything over the Kafka protocol, from any broker on."""
+    """Everything over the Kafka protocol, starting from any broker."""
 
     has_log_dirs = True
 
@@ -72,7 +72,7 @@ class KafkaCluster:
         """Connect.
 
         Raises:
-            Unreachable: nobody answers, or refuses us.
+            Unreachable: no broker answers, or none accepts us.
         """
         self._timeout_ms = settings.timeout_ms
         self._troubles = _Troubles()
@@ -95,13 +95,13 @@ class KafkaCluster:
         self._bootstrap()
 
     def nodes(self) -> dict[BrokerId, Node]:
-        """Everybody that Metadata names."""
+        """Every node in Metadata."""
         found = self._patiently(lambda: self._metadata(()), "the brokers")
         ours = found.controller_id if self._is_led_by_ours() else None
         return {b.node_id: Node(b.host, b.port, b.rack, is_controller=b.node_id == ours) for b in found.brokers}
 
     def _is_led_by_ours(self) -> bool:
-        """Only the controller can tell; where none answers, nobody is taken for it."""
+        """Only the controller can tell; if none answers, no node counts as ours."""
         try:
             return self.listing(()).controller is not None
         except (Refused, Unreachable):
@@ -142,7 +142,8 @@ class KafkaCluster:
         return Listing(moves, messages.understood(controller_of, answer), messages.understood(status_of, answer))
 
     def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
-        """Repeated after a lost answer: a target twice is the same target, and a cancel that finds nothing is done."""
+        """Repeats the request after a lost answer: the same target twice is harmless, and a cancellation that finds
+        nothing is done."""
         asked = 0
 
         def request() -> Any:
@@ -183,7 +184,7 @@ class KafkaCluster:
         return failed
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
-        """Brokers are asked for these replicas only; one that does not answer is left out."""
+        """Asks brokers for these replicas only; leaves out brokers that do not answer."""
         found: dict[Replica, Directories] = {}
         for broker, its in _by_broker(replicas).items():
             try:
@@ -209,7 +210,7 @@ class KafkaCluster:
         return answers
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._troubles.end()
         self._manager.close()
         self._net.close()
@@ -220,15 +221,15 @@ class KafkaCluster:
         except kafka.errors.KafkaError as error:
             reason = self._troubles.last or str(error)
             if self._is_sasl and "disconnected" in reason:
-                reason += "; brokers hang up like this on a wrong user, password or mechanism"
+                reason += "; brokers close the connection like this on a wrong user, password or mechanism"
             self.close()
             raise Unreachable(
-                f"no broker answers at {self._named} within {self._timeout_ms / 1000:g} s ({reason}); are the "
-                "address, security.protocol and credentials right?"
+                f"no broker answers at {self._named} within {self._timeout_ms / 1000:g} s ({reason}); check the "
+                "address, security.protocol and credentials"
             ) from None
 
     def _metadata(self, topics: Collection[TopicName]) -> Any:
-        """Also tells the connections who is where."""
+        """Also gives the connections every node's address."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
         answer = self._send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), None)
         self._manager.cluster.update_metadata(answer)
@@ -247,7 +248,7 @@ class KafkaCluster:
         return self._patiently(once, "the controller")
 
     def _patiently(self, once: Callable[[], T], whom: str) -> T:
-        """Again and again until time is up; what will never work is not repeated."""
+        """Retry until the timeout; errors that cannot go away are not retried."""
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_may_pass),
             wait=tenacity.wait_exponential(multiplier=0.05, max=1.0),
@@ -275,9 +276,9 @@ class KafkaCluster:
 
 
 class _Troubles(logging.Handler):
-    """Why connections failed: kafka-python logs it, and tries again.
+    """Why connections failed: kafka-python only logs it and tries again.
 
-    That the last attempt ran out of time says less than what an earlier one was told.
+    The timeout of the last attempt says less than the reason of an earlier one.
     """
 
     def __init__(self) -> None:
@@ -288,20 +289,20 @@ class _Troubles(logging.Handler):
         self._logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Kept instead of shown."""
+        """Store the record instead of showing it."""
         text = record.getMessage()
         is_reason = "failed" in text.lower() and "Unable to bootstrap" not in text
         if is_reason and (self.last is None or "timed out" not in text):
             self.last = text.splitlines()[0]
 
     def end(self) -> None:
-        """Let go of the log."""
+        """Remove the log handler."""
         self._logger.removeHandler(self)
         self._logger.propagate = True
 
 
 def _demand_token(arguments: Mapping[str, Any]) -> None:
-    """The client library says of a token that cannot be had no more than that nobody lets us in."""
+    """Without this check, the client library reports a missing token as a refused connection."""
     provider = arguments.get("sasl_oauth_token_provider")
     try:
         if provider is not None:
@@ -323,7 +324,7 @@ def _demand_no_error(answer: Any) -> None:
 
 
 def _reason(code: int, message: str | None) -> str:
-    """In the server's words, else in those that Kafka's clients have for the code."""
+    """The server's text, otherwise that of Kafka's clients for the code."""
     if message:
         return message
     known = kafka.errors.for_code(code)

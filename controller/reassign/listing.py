@@ -1,4 +1,4 @@
-"""What moves now?
+"""Which moves are in progress?
 
 Source: Kafka's ReassignPartitionsCommand, `curReassignmentsToString`.
 """
@@ -22,7 +22,7 @@ NOT_OURS = "{what} needs kafka-zk-controller: this cluster is led by Kafka's own
 
 
 def show_moves(cluster: Cluster, selection: Selection, request_id: int | None, answer: Answer) -> None:
-    """Every move selected, in order; with a request's id only its own, and what became of that request."""
+    """Print every selected move, in order; with a request's id only its own, and the state of that request."""
     listing = cluster.listing(selected(cluster, selection), request_id)
     moves = listing.moves
     if request_id is not None:
@@ -49,7 +49,7 @@ def demand_request(listing: Listing, request_id: int) -> RequestStatus:
         Refused: the controller knows no ids, or not this one.
     """
     if listing.controller is None:
-        raise Refused(NOT_OURS.format(what="--request", instead="leave it out"))
+        raise Refused(NOT_OURS.format(what="--request", instead="remove it"))
     if listing.request is None:
         raise Refused(
             f"Request {request_id} is not known: no request has had this id, or its status is older than "
@@ -59,7 +59,7 @@ def demand_request(listing: Listing, request_id: int) -> RequestStatus:
 
 
 def move_sentence(at: TopicPartition, move: Move) -> str:
-    """As Kafka's tool puts it.
+    """In the words of Kafka's tool.
 
     >>> from zk_layout.ids import PartitionId, TopicName
     >>> move_sentence(TopicPartition(TopicName("t"), PartitionId(0)), Move((3, 1), (3,)))
@@ -83,7 +83,7 @@ def as_document(at: TopicPartition, move: Move) -> dict[str, Any]:
 
 
 def request_sentence(request: RequestStatus) -> str:
-    """What became of a request, in one line."""
+    """The state of a request, in one line."""
     counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(request.counts.items())) or "nothing to do"
     requested = datetime.fromtimestamp(request.requested_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
     return f"Request {request.request_id} ({request.origin}, {requested}): {counts}"

@@ -1,8 +1,8 @@
 """Which Kafka messages does the tool send, with what our controller adds to them?
 
-kafka-python reads tagged fields that it does not know, and keeps them as bytes; it does not write any. The additions
-of kafka-zk-controller stand at the end of a request, where Kafka's own controllers skip them. One of them is always
-there, so that our controller adds to its answer what this tool reads.
+kafka-python keeps unknown tagged fields as bytes when reading, and cannot write any. The additions of
+kafka-zk-controller stand at the end of a request, where Kafka's own controllers skip them. One of them is always there,
+so that our controller adds to its answer what this tool reads.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> b
 
 
 def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, mode: str | None) -> TaggedAlter:
-    """Moves to begin, or, where there are no replicas, to cancel."""
+    """The request to start moves or, where there are no replicas, to cancel them."""
     topics: dict[TopicName, list[Any]] = {}
     for at, replicas in sorted(targets.items(), key=lambda entry: entry[0]):
         partition = AlterPartitionReassignmentsRequest.ReassignableTopic.ReassignablePartition(
@@ -69,7 +69,7 @@ def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms:
 def list_request(
     partitions: Mapping[TopicName, list[int]] | None, timeout_ms: int, request_id: int | None
 ) -> TaggedList:
-    """What moves, of all partitions or of these; with a request's id its status too."""
+    """The request for the moves of all partitions or of these; with a request's id its status too."""
     kind = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     topics = None
     if partitions is not None:
@@ -80,12 +80,12 @@ def list_request(
 
 
 def fields_of(message: Any) -> dict[int, bytes]:
-    """The tagged fields that kafka-python did not know, by their numbers."""
+    """The tagged fields unknown to kafka-python, by number."""
     return {int(name[1:]): data for name, data in (message.unknown_tags or {}).items()}
 
 
 def understood(decode: Callable[[Mapping[int, bytes]], T | None], message: Any) -> T | None:
-    """What our controller adds to a message; words of another version of it are none."""
+    """Decode what our controller adds to a message; None for the additions of another release of it."""
     try:
         return decode(fields_of(message))
     except Malformed:

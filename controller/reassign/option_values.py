@@ -1,6 +1,6 @@
 """Which values of options are mistakes?
 
-click ends at the first value that cannot be. Here it is kept, to be told together with all other mistakes.
+click stops at the first invalid value. Here it is collected, to be reported together with all other mistakes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Mistake(str):
 
 
 class Judged(click.ParamType[Any]):
-    """Reads a value as another type does, or makes a `Mistake` of it."""
+    """Parses a value as another type does, or turns it into a `Mistake`."""
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
-        """`kind` reads and names it."""
+        """`kind` parses and names it."""
         self._kind = kind
         self.name = kind.name
 
@@ -55,13 +55,13 @@ def at_least(least: int) -> Judged:
 
 
 def mistakes_in(values: Iterable[object]) -> list[str]:
-    """Those among values and lists of values."""
+    """The mistakes among values and lists of values."""
     flat = (one for value in values for one in (value if isinstance(value, tuple) else (value,)))
     return [str(value) for value in flat if isinstance(value, Mistake)]
 
 
 def server_mistakes(text: str) -> Iterator[str]:
-    """Those in the value of `--bootstrap-server`.
+    """The mistakes in the value of `--bootstrap-server`.
 
     >>> list(server_mistakes("kafka1:9092,[::1]:9092")), list(server_mistakes("kafka1"))
     ([], ["--bootstrap-server: 'kafka1' is not a server; expected host:port,host:port"])
@@ -73,7 +73,7 @@ def server_mistakes(text: str) -> Iterator[str]:
 
 
 def zookeeper_mistakes(text: str) -> Iterator[str]:
-    """Those in the value of `--zookeeper`.
+    """The mistakes in the value of `--zookeeper`.
 
     >>> list(zookeeper_mistakes("zk1:2181/kafka")), list(zookeeper_mistakes("zk1:x"))
     ([], ["--zookeeper: 'zk1:x' is not a server; expected host:port,host:port and perhaps /chroot"])

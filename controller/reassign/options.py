@@ -12,7 +12,7 @@ from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import read_plan_file
 from controller.reassign.input_file import InputFile
 from controller.reassign.option_values import server_mistakes, zookeeper_mistakes
-from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
+from controller.reassign.plans import as_lines, demand_executable, read_brokers, read_topics
 from controller.reassign.refusals import Unusable
 from controller.reassign.selecting import Selection
 from zk_layout.ids import PartitionId, TopicName
@@ -74,13 +74,13 @@ class Options(Struct, frozen=True):
 
     @property
     def given(self) -> frozenset[str]:
-        """The names of those that were used."""
+        """The names of the options that were given."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return frozenset(n for n, value in values.items() if value is not None and value is not False and value != ())
 
     @property
     def is_through_brokers(self) -> bool:
-        """Whether they are asked, and not ZooKeeper in their place."""
+        """Whether brokers are asked, rather than ZooKeeper."""
         return self.bootstrap_server is not None or self.config is not None
 
     @property
@@ -96,24 +96,26 @@ class Options(Struct, frozen=True):
 
     @property
     def move_timeout_ms(self) -> int:
-        """How long to wait for moves between directories to begin."""
+        """How long to wait for moves between directories to start."""
         return _DEFAULT_MOVE_TIMEOUT_MS if self.timeout is None else self.timeout
 
 
 def demand_sound(options: Options, mistakes: list[str]) -> str:
-    """The action, if nothing is wrong with what was given; `mistakes` are those of single values.
+    """The action, if the options are valid; `mistakes` are those of single values.
 
     Raises:
-        Unusable: everything that is wrong, before a cluster is asked anything.
+        Unusable: lists everything that is wrong, before any request to a cluster.
     """
     actions = [name for name in ACTIONS if getattr(options, name)]
     if "execute" in actions and "progress" in actions:
         actions.remove("progress")
     if len(actions) != 1:
-        raise Unusable(told([*mistakes, f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}"]))
+        raise Unusable(
+            as_lines([*mistakes, f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}"])
+        )
     (action,) = actions
     if mistakes := [*mistakes, *_mistakes(action, options), *_unreadable(action, options)]:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return action
 
 
@@ -149,7 +151,7 @@ def _out_of_place(action: str, options: Options) -> Iterator[str]:
 
 
 def _unreadable(action: str, options: Options) -> Iterator[str]:
-    """What is wrong with each file and list that was named; each is read."""
+    """What is wrong with each file and list that was named; reads every one."""
     reads: list[Callable[[], object]] = []
     if isinstance(topics := options.topics_to_move_json_file, InputFile):
         reads.append(lambda: read_topics(topics.read_bytes(), topics.name))
@@ -175,7 +177,7 @@ def _read_moves(plan: InputFile, action: str) -> None:
 
 
 def option(name: str) -> str:
-    """As it is typed.
+    """An option as it is typed.
 
     >>> option("cancel_all")
     '--cancel-all'

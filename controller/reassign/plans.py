@@ -1,4 +1,4 @@
-"""What do the tool's JSON files say, and how is a plan written?
+"""What do the tool's JSON files contain, and how is a plan written?
 
 Source: Kafka's ReassignPartitionsCommand, `parsePartitionReassignmentData` and `formatAsReassignmentJson`.
 """
@@ -40,7 +40,7 @@ class Replica(NamedTuple):
 
 
 class PlannedPartition(Struct, frozen=True):
-    """The replicas that one partition is to have, and the log directory of each."""
+    """The target replicas of one partition, and the log directory of each."""
 
     at: TopicPartition
     replicas: Replicas
@@ -48,18 +48,18 @@ class PlannedPartition(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A whole file, in its order; nothing is checked but its shape."""
+    """A whole file, in its order; only its shape is checked."""
 
     partitions: tuple[PlannedPartition, ...]
 
     @property
     def targets(self) -> dict[TopicPartition, Replicas]:
-        """Partition → the replicas it is to have."""
+        """The target replicas of each partition."""
         return {planned.at: planned.replicas for planned in self.partitions}
 
     @property
     def directories(self) -> dict[Replica, str]:
-        """The replicas for which a log directory is named."""
+        """The replicas with a named log directory."""
         return {
             Replica(broker, planned.at.topic, planned.at.partition): directory
             for planned in self.partitions
@@ -90,7 +90,7 @@ class _TopicsJson(Struct):
 
 
 def read_plan(data: bytes, name: str) -> Plan:
-    """The file of `--reassignment-json-file`; `name` is the file's, for messages.
+    """Parse the file of `--reassignment-json-file`; `name` is the file's, for messages.
 
     Raises:
         Unusable: not JSON, not of the shape of a plan, of a later version, or with log directories that do not match.
@@ -108,15 +108,15 @@ def read_plan(data: bytes, name: str) -> Plan:
             )
         planned.append(PlannedPartition(at, entry.replicas, log_dirs))
     if mistakes:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return Plan(tuple(planned))
 
 
 def demand_executable(plan: Plan, name: str) -> None:
-    """Refuse what cannot be asked of a cluster, before it is asked.
+    """Refuse what no cluster can execute, before any request.
 
     Raises:
-        Unusable: nothing to move, a partition without replicas, or something named twice.
+        Unusable: nothing to move, a partition without replicas, or a duplicate.
     """
     mistakes = []
     if not plan.partitions:
@@ -130,11 +130,11 @@ def demand_executable(plan: Plan, name: str) -> None:
         named = ". ".join(f"{at} contains multiple entries for {listed(brokers)}" for at, brokers in doubled)
         mistakes.append(f"Partition replica lists may not contain duplicate entries: {named}")
     if mistakes:
-        raise Unusable(told(f"{name}: {mistake}" for mistake in mistakes))
+        raise Unusable(as_lines(f"{name}: {mistake}" for mistake in mistakes))
 
 
 def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
-    """The file of `--topics-to-move-json-file`.
+    """Parse the file of `--topics-to-move-json-file`.
 
     Raises:
         Unusable: not JSON, not of that shape, of a later version, without any topic or with one twice.
@@ -150,7 +150,7 @@ def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
 
 
 def read_brokers(text: str) -> Replicas:
-    """The value of `--broker-list`.
+    """Parse the value of `--broker-list`.
 
     >>> read_brokers("3, 1,2")
     (3, 1, 2)
@@ -168,7 +168,7 @@ def read_brokers(text: str) -> Replicas:
 
 
 def as_plan(assignments: Mapping[TopicPartition, Replicas]) -> dict[str, object]:
-    """A plan as the value of its JSON, sorted by partition; `--execute` takes it."""
+    """A plan as the value of its JSON, sorted by partition; `--execute` accepts it."""
     return {
         "version": 1,
         "partitions": [
@@ -198,19 +198,19 @@ def listed(values: Iterable[object]) -> str:
 
 
 def repeated(values: Iterable[T]) -> list[T]:
-    """What is there more than once, in order of appearance."""
+    """The duplicates, in order of appearance."""
     return [value for value, times in Counter(values).items() if times > 1]
 
 
-def told(mistakes: Iterable[str]) -> str:
-    """So many mistakes as an answer has room for, one a line."""
+def as_lines(mistakes: Iterable[str]) -> str:
+    """As many mistakes as an answer has room for, one a line."""
     every = list(mistakes)
     more = [f"... and {len(every) - MOST_MISTAKES} more"] if len(every) > MOST_MISTAKES else []
     return "\n".join(every[:MOST_MISTAKES] + more)
 
 
 def plural(values: Sequence[object]) -> str:
-    """The letter that makes "reassignment" several."""
+    """The plural ending of "reassignment"."""
     return "" if len(values) == 1 else "s"
 
 
@@ -228,7 +228,7 @@ def _decode(data: bytes, name: str, shape: type[T]) -> T:
 
 
 def _entries(data: bytes, name: str, key: str, entries: Sequence[msgspec.Raw], shape: type[T]) -> list[T]:
-    """All entries of a list; every one that is wrong is named, with its place in the file."""
+    """All entries of a list; the error names every invalid one with its place in the file."""
     found, mistakes, at = [], [], data.index(b"[") if entries else 0
     for number, entry in enumerate(entries):
         at = data.index(bytes(entry), at)
@@ -241,12 +241,12 @@ def _entries(data: bytes, name: str, key: str, entries: Sequence[msgspec.Raw], s
             mistakes.append(f"{name}{_place_of(data, at)}: {reason}")
         at += len(bytes(entry))
     if mistakes:
-        raise Unusable(told(mistakes))
+        raise Unusable(as_lines(mistakes))
     return found
 
 
 def _place(data: bytes, reason: str) -> str:
-    """Line and column of the byte that a reason names; a text that just breaks off is wrong at its end."""
+    """Line and column of the byte that a reason names; the end, for a text that is cut off."""
     found = _BYTE.search(reason)
     return _place_of(data, int(found[1]) if found else len(data))
 

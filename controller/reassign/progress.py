@@ -1,7 +1,7 @@
-"""How far are the moves, how fast do they go, when will they be done?
+"""How far are the moves, how fast are they, and when will they be done?
 
-kafka-zk-controller tells it of each receiving replica. Beside Kafka's own controllers it follows from the sizes that
-brokers report of their log directories, looked at again and again.
+kafka-zk-controller reports the progress of each receiving replica. With Kafka's own controllers it is computed from the
+sizes of log directories, which brokers are asked for repeatedly.
 
 Source: KIP-179, "progress"; KIP-113, DescribeLogDirs.
 """
@@ -20,11 +20,11 @@ from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 _WINDOW_S = 30.0
 _GRACE_S = 5.0
-"""Brokers hear of a move's end a little later than the controller stops to list it."""
+"""Brokers learn of a move's end a little later than the controller stops listing it."""
 
 
 class Moving(Struct, frozen=True):
-    """One move that goes on, and how far each receiving replica is."""
+    """One move in progress, and how far each receiving replica is."""
 
     at: TopicPartition
     move: Move
@@ -32,7 +32,7 @@ class Moving(Struct, frozen=True):
 
     @property
     def stage(self) -> str:
-        """In the controller's words where it tells them."""
+        """The stage as the controller reports it, if it does."""
         if self.move.progress is not None and self.move.progress.stage:
             return self.move.progress.stage
         return "catching up" if self.move.adding else "letting go"
@@ -44,7 +44,7 @@ class Moving(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """One move that is over; `is_complete` if the partition is where it was to go."""
+    """One move that has ended; `is_complete` if the partition has its target replicas."""
 
     at: TopicPartition
     replicas: Replicas
@@ -52,16 +52,16 @@ class Ended(Struct, frozen=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it arrived, and was not cancelled or sent elsewhere."""
+        """Whether it reached its target and was not cancelled or changed."""
         return self.replicas == self.target
 
 
 class Snapshot(Struct, frozen=True):
-    """Everything at one moment.
+    """All moves at one moment.
 
     Shape:
         `moving` is sorted by partition; `ended` has all that ended since the first snapshot, in that order;
-        `settling` is how many are not listed any more, while brokers still show other replicas.
+        `settling` counts those no longer listed while brokers still show other replicas.
     """
 
     moving: tuple[Moving, ...]
@@ -74,7 +74,7 @@ class Snapshot(Struct, frozen=True):
 
     @property
     def moves(self) -> int:
-        """How many there are and were."""
+        """How many moves there are and were."""
         return len(self.moving) + self.settling + len(self.ended)
 
     @property
@@ -87,7 +87,7 @@ class Progress:
     """Follows moves from snapshot to snapshot."""
 
     def __init__(self, expected: Mapping[TopicPartition, Replicas]) -> None:
-        """`expected` are moves that were begun just now, and may end before they are ever seen."""
+        """`expected` are moves that were just started and may end before they are ever listed."""
         self._targets = dict(expected)
         self._ended: dict[TopicPartition, Ended] = {}
         self._missed_since: dict[TopicPartition, float] = {}
@@ -95,7 +95,7 @@ class Progress:
         self._samples: dict[Replica, deque[tuple[float, int]]] = {}
 
     def awaited(self, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
-        """The partitions of which it is to be found out where they are: their moves are over."""
+        """The partitions whose moves have ended and whose replicas have to be looked up."""
         return [at for at in self._targets if at not in moves and at not in self._ended]
 
     def advance(
@@ -105,7 +105,7 @@ class Progress:
         states: Mapping[TopicPartition, PartitionState],
         directories: Mapping[Replica, Directories],
     ) -> Snapshot:
-        """What is so now.
+        """The snapshot at this moment.
 
         Shape:
             `states` has every partition that is `awaited`; with `directories` it may have moving ones too.
@@ -150,9 +150,9 @@ class Progress:
         whole: int | None,
         directories: Mapping[Replica, Directories],
     ) -> ReplicaProgress:
-        """One receiving replica, from sizes alone."""
+        """The progress of one receiving replica, from sizes alone."""
         if whole is None:
-            return ReplicaProgress(broker, error=f"leader {state.leader} does not tell the size of its log")
+            return ReplicaProgress(broker, error=f"leader {state.leader} does not report the size of its log")
         held = whole if broker in state.isr else min(whole, _size(directories, at, broker) or 0)
         rate = self._rate(now, Replica(broker, at.topic, at.partition), held)
         left = whole - held
@@ -160,7 +160,7 @@ class Progress:
         return ReplicaProgress(broker, held, whole, rate, remaining)
 
     def _rate(self, now: float, replica: Replica, held: int) -> float | None:
-        """Over the last half minute, so that a pause of one fetch is no standstill."""
+        """Averaged over the last half minute, so that a pause of one fetch is no standstill."""
         samples = self._samples.setdefault(replica, deque())
         samples.append((now, held))
         while now - samples[0][0] > _WINDOW_S:
@@ -172,7 +172,7 @@ class Progress:
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
         copied = 0
         for one in moving:
-            # The receiver may have been heard before the leader, which alone knows how much there is.
+            # The receiver may have answered before the leader, which alone knows the total.
             known = [(r.copied_bytes or 0, r.total_bytes) for r in one.received if r.total_bytes is not None]
             self._sizes[one.at] = sum(total for _, total in known)
             copied += sum(min(held, total) for held, total in known)

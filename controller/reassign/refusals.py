@@ -13,22 +13,22 @@ class Stopped(Exception):
 
 
 class Refused(Stopped):
-    """The cluster, or the state it is in, does not allow it."""
+    """The cluster, or its present state, does not allow it."""
 
 
 class Declined(Refused):
-    """The same, where Kafka's tool lets the sentence stand alone."""
+    """The same, where Kafka's tool prints only the sentence."""
 
     prefix = ""
 
 
 class Unusable(Stopped):
-    """The options or a file cannot be used; nothing was asked of the cluster."""
+    """The options or a file cannot be used; no request was made to the cluster."""
 
     exit_code = MISUSED
 
 
 class Unreachable(Stopped):
-    """Nobody who could answer did."""
+    """No broker or server answered."""
 
     exit_code = UNREACHABLE

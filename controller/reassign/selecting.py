@@ -15,7 +15,7 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 
 class Selection(Struct, frozen=True):
-    """What was named on the command line; nothing at all means everything."""
+    """What was named on the command line; nothing means everything."""
 
     plan_file: File | None = None
     topics: tuple[TopicName, ...] = ()

@@ -1,4 +1,4 @@
-"""Which settings slow a reassignment down, and on which brokers and topics?
+"""Which settings throttle a reassignment, and on which brokers and topics?
 
 Source: Kafka's ReassignPartitionsCommand, `calculateProposedMoveMap` and what follows from it; KIP-73.
 """
@@ -33,7 +33,7 @@ def copying(
     targets: Mapping[TopicPartition, Replicas],
     current: Mapping[TopicPartition, Replicas],
 ) -> dict[TopicPartition, Copying]:
-    """Of all that moves already or is about to: a partition that moves already still has its first sources.
+    """Covers moves in progress and new ones: a partition that is already moving keeps its first sources.
 
     Shape:
         `current` has every partition of `targets`.
@@ -46,7 +46,7 @@ def copying(
 
 
 def throttle_replication(copied: Mapping[TopicPartition, Copying], bytes_per_second: int) -> dict[Configured, Settings]:
-    """The replicas to be slowed, topic by topic, and the rate, broker by broker."""
+    """The throttled replicas by topic, and the rate by broker."""
     leaders: dict[TopicName, list[str]] = defaultdict(list)
     followers: dict[TopicName, list[str]] = defaultdict(list)
     brokers: set[BrokerId] = set()
@@ -74,7 +74,7 @@ def throttle_log_dirs(replicas: Iterable[Replica], bytes_per_second: int) -> dic
 
 
 def unthrottle(brokers: Collection[BrokerId], topics: Collection[TopicName]) -> dict[Configured, Settings]:
-    """Nothing of the above any more."""
+    """The settings that remove all of the above."""
     changes: dict[Configured, Settings] = {
         Configured(Kind.BROKER, str(broker)): {LEADER_RATE: None, FOLLOWER_RATE: None, LOG_DIR_RATE: None}
         for broker in sorted(brokers)

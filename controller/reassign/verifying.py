@@ -1,4 +1,4 @@
-"""Did the moves of a file arrive? If nothing moves any more, throttles are removed.
+"""Did the moves of a file complete? If nothing moves any more, throttles are removed.
 
 Source: Kafka's ReassignPartitionsCommand, `verifyAssignment`.
 """
@@ -26,11 +26,11 @@ INCOMPLETE = (
 
 
 class Outcome(StrEnum):
-    """Where one thing that was asked for stands."""
+    """The state of one requested replica or partition."""
 
     COMPLETE = "complete"
     IN_PROGRESS = "in progress"
-    ELSEWHERE = "elsewhere"  # nothing moves it, and it is not where it was wanted
+    ELSEWHERE = "elsewhere"  # nothing moves it, and it is not at its target
     MISSING = "missing"
 
 
@@ -43,7 +43,7 @@ class PartitionOutcome(Struct, frozen=True):
 
 
 def verify(cluster: Cluster, plan_file: File, *, preserve_throttles: bool, answer: Answer) -> None:
-    """Say where each partition and each replica of the file stands."""
+    """Print the state of each partition and each replica in the file."""
     plan = read_plan_file(plan_file)
     if not cluster.has_log_dirs:
         if plan.directories:
@@ -88,7 +88,7 @@ def clear_throttles(
 ) -> None:
     """Remove the throttles of these topics, and of all live brokers and these.
 
-    A broker that is not alive keeps its own: only it can change them.
+    A broker that is down keeps its own: only the broker can change them.
     """
     live = hosting(cluster.nodes())
     named = sorted({*live, *brokers})
@@ -108,7 +108,7 @@ def clear_throttles(
 
 
 def partition_sentence(at: TopicPartition, found: PartitionOutcome) -> str:
-    """As Kafka's tool puts it since 3.3."""
+    """In the words of Kafka's tool since 3.3."""
     if found.outcome is Outcome.IN_PROGRESS:
         return f"Reassignment of partition {at} is still in progress."
     if found.outcome is Outcome.COMPLETE:
@@ -120,7 +120,7 @@ def partition_sentence(at: TopicPartition, found: PartitionOutcome) -> str:
 
 
 def replica_outcome(found: Directories | None, wanted: str) -> Outcome:
-    """Where one replica stands on its way between directories."""
+    """The state of one replica on its way between directories."""
     if found is None or found.current is None:
         return Outcome.MISSING
     if found.future is not None:
@@ -129,7 +129,7 @@ def replica_outcome(found: Directories | None, wanted: str) -> Outcome:
 
 
 def replica_sentence(replica: Replica, found: Directories | None, wanted: str) -> str:
-    """As Kafka's tool puts it."""
+    """In the words of Kafka's tool."""
     subject = f"Partition {replica.topic}-{replica.partition}"
     if found is None:
         return f"{subject} cannot be found in any live log directory on broker {replica.broker}."
@@ -166,5 +166,5 @@ def _partition_outcomes(
 
 
 def _all_over(outcomes: Collection[Outcome]) -> bool:
-    """Whether no replica is on its way, nor may be: one that is not found may be anywhere."""
+    """Whether no replica is moving or may be: one that is not found may be anywhere."""
     return not any(outcome in (Outcome.IN_PROGRESS, Outcome.MISSING) for outcome in outcomes)

@@ -34,14 +34,14 @@ class View(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, snapshot: Snapshot) -> None:
-        """The moves at one moment."""
+        """Show the moves at one moment."""
 
 
 class Bars:
     """On a terminal: a bar for each receiving replica and one for all, redrawn in place."""
 
     def __init__(self, console: Console, note: str | None) -> None:
-        """`note` stands below the bars."""
+        """`note` is shown below the bars."""
         self._console = console
         self._note = note
         self._live = Live(console=console, auto_refresh=False, transient=False)
@@ -103,7 +103,7 @@ class Lines:
     """Elsewhere: a line for each move that ended, and one for all the others together."""
 
     def __init__(self) -> None:
-        self._told: set[Ended] = set()
+        self._shown: set[Ended] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -112,10 +112,10 @@ class Lines:
         return None
 
     def show(self, snapshot: Snapshot) -> None:
-        """What is new, then the sum."""
+        """Print what is new, then the sum."""
         for ended in snapshot.ended:
-            if ended not in self._told:
-                self._told.add(ended)
+            if ended not in self._shown:
+                self._shown.add(ended)
                 click.echo(ended_sentence(ended))
         if snapshot.moving:
             click.echo(summary(snapshot))
@@ -196,7 +196,7 @@ def ended_sentence(ended: Ended) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Two units are enough.
+    """A duration in its two largest units.
 
     >>> duration(4.2), duration(80), duration(7500), duration(200_000)
     ('5 s', '1 min 20 s', '2 h 5 min', '2 d 7 h')
@@ -212,7 +212,7 @@ def duration(seconds: float) -> str:
 
 
 def _full(copied: int | None, total: int | None) -> int:
-    """A replica with nothing to copy is whole."""
+    """The percentage copied; a replica with nothing to copy is complete."""
     return 1 if total == 0 else min(copied or 0, total or 0)
 
 

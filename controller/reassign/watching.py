@@ -1,4 +1,4 @@
-"""Following moves until they are done, or until the person who watches has seen enough."""
+"""Following moves until they are done, or until the user has seen enough."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from controller.reassign.selecting import Selection, selected
 from controller.reassign.views import View
 from zk_layout.ids import Replicas, TopicPartition
 
-COMPUTED = (
-    "Kafka's own controller does not tell progress: bytes and rates are computed here from the sizes of log directories"
-)
+COMPUTED = "Kafka's own controller does not report progress: bytes and rates are computed here from log directory sizes"
 
 
 class Watch(Struct, frozen=True):
-    """What to follow; `expected` are moves begun just now.
+    """What to follow; `expected` are moves that were just started.
 
     Units:
         `interval_s` between two looks.
@@ -35,7 +33,7 @@ class Watch(Struct, frozen=True):
 
 
 def watch(cluster: Cluster, asked: Watch, first: Listing, view: View, clock: Clock) -> int:
-    """Show snapshots until nothing moves: the exit code says whether every move arrived."""
+    """Show snapshots until nothing moves; the exit code says whether every move completed."""
     progress = Progress(asked.expected)
     partitions = selected(cluster, asked.selection)
     listing = first
@@ -50,10 +48,10 @@ def watch(cluster: Cluster, asked: Watch, first: Listing, view: View, clock: Clo
 
 
 def first_listing(cluster: Cluster, asked: Watch) -> Listing:
-    """What moves at the beginning.
+    """The moves in progress at the start.
 
     Raises:
-        Refused: a request that the controller does not know.
+        Refused: the controller does not know the request.
     """
     listing = cluster.listing(selected(cluster, asked.selection), asked.request_id)
     if asked.request_id is not None:
@@ -62,7 +60,7 @@ def first_listing(cluster: Cluster, asked: Watch) -> Listing:
 
 
 def wanted_moves(listing: Listing, asked: Watch) -> Mapping[TopicPartition, Move]:
-    """Those of the request, if one was named."""
+    """The request's moves, if one was named."""
     if asked.request_id is None:
         return listing.moves
     return {
@@ -73,7 +71,7 @@ def wanted_moves(listing: Listing, asked: Watch) -> Mapping[TopicPartition, Move
 
 
 def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Move], clock: Clock) -> Snapshot:
-    """One snapshot; brokers are asked for sizes only where the controller tells no progress."""
+    """Take one snapshot; brokers are asked for sizes only if the controller reports no progress."""
     unmeasured = [at for at, move in moves.items() if move.progress is None]
     needed = {*unmeasured, *progress.awaited(moves)}
     states = _states(cluster, needed) if needed else {}

@@ -1,6 +1,6 @@
-"""A cluster as ZooKeeper shows it: the way of the tool's deprecated option `--zookeeper`.
+"""A cluster as ZooKeeper shows it, for the tool's deprecated option `--zookeeper`.
 
-What moves is what `/admin/reassign_partitions` still names; moves that were begun otherwise are not seen.
+Its moves are those that `/admin/reassign_partitions` still names; moves started otherwise are not seen.
 
 Source: Kafka 2.8's ReassignPartitionsCommand, the methods with a `zkClient`; AdminZkClient.changeEntityConfig.
 """
@@ -62,12 +62,12 @@ class ZooKeeperCluster:
     has_log_dirs = False
 
     def __init__(self, connect: str, timeout_ms: int, security: ZooKeeperSecurity | None = None) -> None:
-        """Connect.
+        """Connects.
 
         Raises:
-            Unreachable: no server answers, or none lets us in.
+            Unreachable: no server answers, or none accepts us.
         """
-        logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is told once, as an error
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is reported once, as an error
         self._named = connect
         reasons: list[str] = []
         self._client = client_of(
@@ -83,7 +83,7 @@ class ZooKeeperCluster:
                 raise Unreachable(f"no ZooKeeper answers at {connect} within {timeout_ms / 1000:g} s")
 
     def nodes(self) -> dict[BrokerId, Node]:
-        """Who is registered."""
+        """The registered brokers."""
         first = {broker: (found, found.endpoints[0]) for broker, found in self._registrations().items()}
         return {b: Node(endpoint.host, endpoint.port, r.rack, r.is_ours) for b, (r, endpoint) in first.items()}
 
@@ -101,7 +101,7 @@ class ZooKeeperCluster:
         if not fitting:
             others = ", ".join(sorted({e.security_protocol for e in endpoints}))
             text = f"no broker has a listener with security.protocol {security_protocol}, only with {others}"
-            raise Unreachable(f"{text}; say in a file of --command-config how to connect")
+            raise Unreachable(f"{text}; configure the connection in a file for --command-config")
         return ",".join(fitting)
 
     def _registrations(self) -> dict[BrokerId, Registration]:
@@ -117,7 +117,7 @@ class ZooKeeperCluster:
         return found
 
     def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
-        """Their assignments; who leads and who is in sync is left out."""
+        """Their assignments, without leaders and ISRs."""
         found = {}
         for name in names:
             data = self._read(TopicAddress(name).path)
@@ -127,7 +127,7 @@ class ZooKeeperCluster:
         return found
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:  # noqa: ARG002 - not known to ZooKeeper
-        """What the legacy znode still names."""
+        """The moves the legacy znode still names."""
         data = self._read(LegacyReassignmentAddress().path)
         moves = () if data is None else _decoded(admin.decode_reassignment, data).moves
         wanted = None if partitions is None else set(partitions)
@@ -136,7 +136,7 @@ class ZooKeeperCluster:
         )
 
     def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:  # noqa: ARG002 - not known to ZooKeeper
-        """Leave the moves where the controller looks for them."""
+        """Write the moves where the controller looks for them."""
         moves = tuple(LegacyMove(at.topic, at.partition, to) for at, to in targets.items() if to is not None)
         if len(moves) < len(targets):
             raise Unusable('You must specify --bootstrap-server when using "[cancel]"')
@@ -148,7 +148,7 @@ class ZooKeeperCluster:
         return Answered()
 
     def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
-        """Change the settings' znodes, and leave the brokers a note of each."""
+        """Change the settings' znodes, and notify the brokers of each."""
         failed = {}
         for of, settings in changes.items():
             entity = f"{_FOLDERS[of.kind]}/{of.name}"
@@ -165,7 +165,7 @@ class ZooKeeperCluster:
         return {}
 
     def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:  # noqa: ARG002 - not known to ZooKeeper
-        """Impossible here; plans that want it are refused before."""
+        """Impossible here; plans with directories are refused earlier."""
         return {}
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class ZooKeeperCluster:
         self._client.close()
 
     def _change(self, path: str, settings: Settings) -> bool:
-        """Whether anything was to be changed; repeated when somebody else was faster."""
+        """Change settings, again whenever another client was faster; True if there was anything to change."""
         for last in [False] * (_TRIES - 1) + [True]:
             found = self._stat(path)
             old = {} if found is None else _decoded(configs.decode, found[0]).config

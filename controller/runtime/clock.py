@@ -12,7 +12,7 @@ from controller.core.messages.events import Alarm, Woke
 class Clock:
     """Monotonic seconds and alarms, both those of one event loop.
 
-    An alarm that is equal to one set before replaces it.
+    Setting an alarm equal to a pending one replaces that.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -31,7 +31,7 @@ class Clock:
         self._alarms[wake.alarm] = self._loop.call_at(wake.at, self._ring, wake.alarm, emit)
 
     def cancel_all(self) -> None:
-        """Forget every alarm: the term that set them is over."""
+        """Drop every alarm: the term that set them is over."""
         for alarm in self._alarms.values():
             alarm.cancel()
         self._alarms.clear()

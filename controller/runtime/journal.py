@@ -1,7 +1,7 @@
 """What did the machine see and do, turn by turn, and does it do the same when it sees the same again?
 
-A journal is lines of JSON: the first of a term tells how its machine was made, each other is one turn. Before the first
-may stand what was folded before the term.
+A journal is lines of JSON: the first line of a term says how its machine was made, every other line is one turn. Lines
+before the first may hold what was folded before the term.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
 from controller.core.state.cluster import ClusterState
 from controller.runtime.plain import Unreadable, from_plain, to_plain
-from controller.runtime.pump import Turning
+from controller.runtime.pump import StateMachine
 
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
 _REIGN, _FOLDED = "term", "folded"
-# By these keys passwords can be tried out: see zk_layout/znodes/scram.py.
+# These keys allow guessing of passwords: see zk_layout/znodes/scram.py.
 _OF_SCRAM = re.compile(rb"((?:stored|server)_key=)([A-Za-z0-9+/=]+)")
 
 
@@ -67,7 +67,7 @@ Entry = Term | Folded | Turn
 
 
 class Difference(Struct, frozen=True):
-    """A turn in which a machine now does something else than what was written down."""
+    """A turn in which a machine now behaves differently from the record."""
 
     turn: int
     position: int
@@ -76,12 +76,12 @@ class Difference(Struct, frozen=True):
 
 
 class Journal:
-    """Appends turns to files in a directory; give it to the pump as an observer.
+    """Appends turns to files in a directory; pass it to the pump as an observer.
 
     A file that has reached `most_bytes` is followed by a new one, and only the newest `most_files` are kept: a term
     whose first file is gone can be read but not replayed. A journal that cannot be written, as on a full disk, stops
-    until the next term, and `stopped` is told why: the controller does not need it. Only the owner may read it, and
-    not the keys of SCRAM users.
+    until the next term, and `stopped` receives the reason: the controller does not need it. Only the owner may read it,
+    and it does not contain the keys of SCRAM users.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Journal:
         most_bytes: int = 64 * 1024 * 1024,
         most_files: int = 10,
     ) -> None:
-        """Nothing is written before the first term begins; files of earlier processes are continued after."""
+        """Writes nothing before the first term begins; continues after the files of earlier processes."""
         self._directory = directory
         self._stopped = stopped
         self._most_bytes = most_bytes
@@ -103,7 +103,7 @@ class Journal:
         self._encode = msgspec.json.Encoder().encode
 
     def begin(self, term: Term) -> None:
-        """A term begins; one that could not be written to its end is followed by a new file."""
+        """A term begins; if the last one could not be written to its end, a new file begins."""
         if self._is_given_up:
             self._is_given_up = False
             self.close()
@@ -124,14 +124,14 @@ class Journal:
         now: float,
         events: Sequence[Event],
         effects: Sequence[Effect],
-        took_s: float,  # noqa: ARG002 - the pump's observers are all told alike
-        left: int,  # noqa: ARG002 - the pump's observers are all told alike
+        took_s: float,  # noqa: ARG002 - the pump's observers are all reason alike
+        left: int,  # noqa: ARG002 - the pump's observers are all reason alike
     ) -> None:
-        """Write down a turn."""
+        """Write a turn."""
         self._append(lambda: {"now": now, "events": to_plain(tuple(events)), "effects": to_plain(tuple(effects))})
 
     def close(self) -> None:
-        """Close the file; what was written is there already."""
+        """Close the file; everything is written already."""
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ class Journal:
             encoded = encoded[self._file.write(encoded) :]
 
     def _blinded(self, found: re.Match[bytes]) -> bytes:
-        """What is the same, or another, is so in the journal too: a replay compares, and looks into no key."""
+        """Replace a key by a digest: equal keys stay equal and others differ, which is all that a replay compares."""
         digest = hmac.digest(self._blind, found[2], "sha256")
         return found[1] + b64encode(digest)
 
@@ -171,7 +171,7 @@ class Journal:
         for old in written[: max(0, len(written) - self._most_files + 1)]:
             old.unlink()
         path = self._directory / _NAME.format(newest + 1)
-        # Unbuffered: the last turns before a crash are the ones somebody will want to read.
+        # Unbuffered: the last turns before a crash are the ones needed.
         self._file = open(path, "xb", 0, opener=_for_the_owner)  # noqa: SIM115 - it stays open
 
 
@@ -185,12 +185,12 @@ def files(directory: Path) -> list[Path]:
 
 
 def read(paths: Iterable[Path]) -> Iterator[Entry]:
-    """What is written in these files, in their order; a last line that breaks off is left out.
+    """The entries in these files, in their order, without a last line that is cut off.
 
-    What earlier versions wrote is read, too, wherever its classes lay then.
+    Reads what earlier releases wrote, too, wherever their classes were defined.
 
     Raises:
-        Unreadable: written by a later version, or no journal.
+        Unreadable: written by a later release, or not a journal.
     """
     for path in paths:
         with path.open("rb") as file:
@@ -203,8 +203,10 @@ def _entry(line: bytes, where: str) -> Entry:
     try:
         return _decode(msgspec.json.decode(line))
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        told = error if isinstance(error, Unreadable) else f"no line of a journal ({type(error).__name__}: {error})"
-        raise Unreadable(f"{where}: {told}; read it with the version of the controller that wrote it") from None
+        reason = (
+            error if isinstance(error, Unreadable) else f"not a line of a journal ({type(error).__name__}: {error})"
+        )
+        raise Unreadable(f"{where}: {reason}; read it with the version of the controller that wrote it") from None
 
 
 def _decode(line: dict[str, Any]) -> Entry:
@@ -215,13 +217,15 @@ def _decode(line: dict[str, Any]) -> Entry:
     return Turn(line["now"], from_plain(line["events"]), from_plain(line["effects"]))
 
 
-def replay(entries: Iterable[Entry], make_machine: Callable[[Term, ClusterState], Turning]) -> Iterator[Difference]:
-    """Give what was seen to new machines, one a term; tell where they do something else.
+def replay(
+    entries: Iterable[Entry], make_machine: Callable[[Term, ClusterState], StateMachine]
+) -> Iterator[Difference]:
+    """Feed the recorded events to new machines, one a term; yield where they behave differently.
 
-    Turns before the first term are skipped: without its beginning a term cannot be repeated. Nor can one that begins
-    with facts whose beginning is gone.
+    Skips turns before the first term, and terms that begin with facts whose beginning is missing: neither can be
+    repeated.
     """
-    machine: Turning | None = None
+    machine: StateMachine | None = None
     state: ClusterState | None = ClusterState()
     for number, entry in enumerate(entries):
         if isinstance(entry, Term):

@@ -1,4 +1,4 @@
-"""What if a process that is to end does not?"""
+"""What if a process that should end does not?"""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from controller import logs
 
 
 class LastResort:
-    """Ends the process after a while, whatever it then waits for: another may lead as soon as it has gone."""
+    """Ends the process after a timeout, whatever it then waits for: another can lead as soon as it has gone."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
 
     def end_within(self, after_s: float, code: int) -> None:
-        """End it by then with this exit code; replaces what was said before."""
+        """End the process by then with this exit code; replaces an earlier timeout."""
         self.cancel()
         self._timer = threading.Timer(after_s, self._end, (code, after_s))
         self._timer.daemon = True
         self._timer.start()
 
     def cancel(self) -> None:
-        """It ends by itself."""
+        """Cancel the timeout: the process ends by itself."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,8 +1,8 @@
-"""How is any value of the core written down so that it can be read back as the same value?
+"""How is any value of the core written so that it can be read back as the same value?
 
-Events and effects hold unions of many types, so each value names its own by a tag: `{"is": "Woke", "alarm": {"is":
-"Again"}}`. Tuples are lists. Reading makes values of the classes in `tags` only: it imports nothing that is named in
-what it reads.
+Events and effects hold unions of many types, so each value names its type by a tag: `{"is": "Woke", "alarm": {"is":
+"Again"}}`. Tuples are lists. Reading creates only values of the classes in `tags` and imports nothing named in its
+input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Unreadable(ValueError):
 
 
 def to_plain(value: object) -> Any:
-    """The value in dicts, lists, strings and numbers; fields that have their default are left out.
+    """The value in dicts, lists, strings and numbers, without fields that have their default.
 
     Raises:
         TypeError: a kind of value that events and effects do not hold.
@@ -45,19 +45,19 @@ def to_plain(value: object) -> Any:
         case dict():
             return {KIND: "dict", CONTENT: [[to_plain(key), to_plain(item)] for key, item in value.items()]}
         case frozenset() | set():
-            # Sorted by what is written, so that the same set is always written alike.
+            # Sorted by the written form, so that the same set is always written alike.
             return {KIND: "frozenset", CONTENT: sorted((to_plain(item) for item in value), key=repr)}
         case bytes():
             return {KIND: "bytes", CONTENT: base64.b64encode(value).decode()}
         case _:
-            raise TypeError(f"a {type(value).__name__} cannot be written down: {value!r:.80}")
+            raise TypeError(f"a {type(value).__name__} cannot be written to a journal: {value!r:.80}")
 
 
 def from_plain(plain: Any) -> Any:
-    """The value that was written down; lists become tuples.
+    """The value that was written; lists become tuples.
 
     Raises:
-        Unreadable: not what `to_plain` makes, or what another version of it made.
+        Unreadable: not what `to_plain` makes, or what another release of it made.
     """
     if isinstance(plain, list):
         return tuple(from_plain(item) for item in plain)
@@ -71,7 +71,7 @@ def from_plain(plain: Any) -> Any:
     except Unreadable:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"{kind[:80]!r} is written otherwise here ({type(error).__name__}: {error})") from None
+        raise Unreadable(f"{kind[:80]!r} has other fields here ({type(error).__name__}: {error})") from None
 
 
 def _made(kind: str, plain: dict[str, Any]) -> Any:
@@ -108,7 +108,7 @@ _NO_DEFAULT = object()
 @cache
 def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    # Defaults belong to the last fields; those made anew for each value are of a type no field has.
+    # Defaults belong to the last fields; default factories make values of types that no field has.
     required = len(names) - len(defaults)
     return tuple(zip(names, (*[_NO_DEFAULT] * required, *defaults), strict=True))
 
@@ -117,5 +117,5 @@ def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
 def _tag(kind: type) -> str:
     tag = tag_of(kind)
     if tag is None:
-        raise TypeError(f"{kind.__name__} cannot be written down: no event and no effect holds one")
+        raise TypeError(f"{kind.__name__} cannot be written to a journal: no event and no effect holds one")
     return tag

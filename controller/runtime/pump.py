@@ -1,4 +1,4 @@
-"""How do events reach the machine, and its effects those who carry them out?"""
+"""How do events reach the machine, and its effects the parts that carry them out?"""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from controller.runtime.clock import Clock
 MOST_EVENTS_A_TURN = 500
 
 Performer = Callable[[Any], None]
-"""Carries out one kind of effect: on the event loop, and without waiting for anything."""
+"""Carries out one kind of effect, on the event loop; must not block."""
 
 
-class Turning(Protocol):
-    """What decides: `controller.core.machine.Machine`."""
+class StateMachine(Protocol):
+    """The part that decides: `controller.core.machine.Machine`."""
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
-        """What follows from these events."""
+        """The effects of these events."""
 
 
 class TurnObserver(Protocol):
-    """Is told of every turn, on the event loop, before its effects are carried out; it must return at once."""
+    """Receives every turn, on the event loop, before its effects are carried out; must return at once."""
 
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
         """A turn at `now` took these events in `took_s` seconds; `left` more are waiting."""
 
 
 class Pump:
-    """One term's loop: takes what has been emitted, gives it to the machine, has the effects carried out in order.
+    """One term's loop: passes emitted events to the machine and has the effects carried out in order.
 
     Everything emitted while a turn runs is one batch, so that a busy controller takes fewer and larger turns. A batch
-    has at most `most_events`, and others on the event loop get their turn between two: no flood of events keeps
-    answers, acknowledgements and heartbeats waiting.
+    has at most `most_events`, and other tasks of the event loop run between two: no flood of events delays answers,
+    acknowledgements and heartbeats.
 
-    An exception out of a turn or a performer means that an invariant is broken: nothing more is decided, and
+    An exception from a turn or a performer means that an invariant is violated: nothing more is decided, and
     `on_broken` is called to end the term.
     """
 
     def __init__(
         self,
-        machine: Turning,
+        machine: StateMachine,
         perform: Mapping[type, Performer],
         clock: Clock,
         on_broken: Callable[[Exception], None],
@@ -52,7 +52,7 @@ class Pump:
         observers: Sequence[TurnObserver] = (),
         most_events: int = MOST_EVENTS_A_TURN,
     ) -> None:
-        """Emitting is possible at once, nothing is decided before `run`. `Wake` needs no performer.
+        """Events can be emitted at once; nothing is decided before `run`. `Wake` needs no performer.
 
         Raises:
             ValueError: a kind of effect has no performer.
@@ -61,7 +61,7 @@ class Pump:
         self._perform: dict[type, Performer] = {Wake: lambda wake: clock.wake(wake, self.emit), **perform}
         missing = [kind.__name__ for kind in get_args(Effect) if kind not in self._perform]
         if missing:
-            raise ValueError(f"nobody carries out {', '.join(missing)}; give the pump a performer for each")
+            raise ValueError(f"no performer for {', '.join(missing)}; give the pump one for each")
         self._clock = clock
         self._on_broken = on_broken
         self._observers = observers
@@ -82,14 +82,14 @@ class Pump:
             self._stirred.set()
 
     def stop(self) -> None:
-        """Decide nothing more, and carry out nothing more of the present turn; may be called by a performer."""
+        """Decide nothing more, and carry out no more effects of the present turn; a performer may call this."""
         self._is_stopped = True
         self._queue.clear()
         self._clock.cancel_all()
         self._stirred.set()
 
     async def run(self) -> None:
-        """Turn after turn, until stopped or broken."""
+        """Take turns until stopped or broken."""
         while not self._is_stopped:
             if not self._queue:
                 self._stirred.clear()

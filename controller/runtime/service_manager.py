@@ -1,6 +1,6 @@
-"""How does this process tell systemd that it is ready, alive, or about to end?
+"""How does this process report to systemd that it is ready, alive, or about to end?
 
-Source: sd_notify(3), sd_watchdog_enabled(3). Where no service manager asks for it, nothing is sent.
+Source: sd_notify(3), sd_watchdog_enabled(3). Sends nothing if no service manager asks for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BEATS_A_WATCH: Final = 3
 
 
 class ServiceManager:
-    """The other end of `NOTIFY_SOCKET`. Its watchdog hears from the event loop, so it notices one that stands still."""
+    """The other end of `NOTIFY_SOCKET`. The watchdog is fed from the event loop, so it notices when that hangs."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
@@ -32,21 +32,21 @@ class ServiceManager:
         self._heart: asyncio.TimerHandle | None = None
 
     def ready(self, loop: asyncio.AbstractEventLoop) -> None:
-        """It has started; from now on the watchdog hears that the loop turns."""
+        """The process has started; from now on, feed the watchdog while the loop turns."""
         self._send("READY=1")
         if self._every_s is not None:
             self._beat(loop, self._every_s)
 
     def status(self, text: str) -> None:
-        """What `systemctl status` shows."""
+        """The text that `systemctl status` shows."""
         self._send(f"STATUS={escaped(text)}")
 
     def stopping(self) -> None:
-        """It is about to end."""
+        """The process is about to end."""
         self._send("STOPPING=1")
 
     def close(self) -> None:
-        """Send nothing from now on."""
+        """Send nothing more."""
         if self._heart is not None:
             self._heart.cancel()
         if self._socket is not None:
@@ -59,6 +59,6 @@ class ServiceManager:
 
     def _send(self, message: str) -> None:
         if self._socket is not None:
-            # One that does not read does not hold us up.
+            # A reader that does not read must not block us.
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

@@ -1,4 +1,4 @@
-"""Where is every task and every thread just now? For a person who asks a running process."""
+"""Where is every task and every thread right now? For an operator who asks a running process."""
 
 from __future__ import annotations
 

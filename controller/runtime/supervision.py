@@ -1,4 +1,4 @@
-"""What goes wrong in the parts of this process that never end, and how do they go on all the same?"""
+"""What goes wrong in the permanent parts of this process, and how do they recover?"""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _log = structlog.get_logger(__name__)
 
 
 class Troubles:
-    """What has gone wrong in which part, until it goes right there. It may be used from any thread.
+    """The failures of each part, until it recovers. Usable from any thread.
 
-    A cause is logged once for as long as it lasts, and once in a while if it comes and goes; it is counted each time.
+    A cause is logged once while it lasts, and once in a while if it comes and goes; it is counted each time.
     """
 
     def __init__(self) -> None:
         self.count: Callable[[str], None] = lambda _: None
-        """Hears of each time that a part went wrong."""
+        """Called for each failure of a part."""
         self._lock = threading.Lock()
         self._by_part: dict[str, tuple[str, str]] = {}
         self._logged: dict[str, tuple[tuple[str, str], float]] = {}
 
     def wrong(self, part: str, what: str, why: str, error: BaseException | None = None) -> None:
-        """Something went wrong in this part, and is tried again. A trace is logged only of what nobody expected."""
+        """A part failed and will try again. A traceback is logged only for unexpected errors."""
         cause, now = (what, why), time.monotonic()
         with self._lock:
             logged, at = self._logged.get(part, (None, 0.0))
@@ -41,20 +41,20 @@ class Troubles:
             _log.error(what, part=part, reason=why, exc_info=error)
 
     def right(self, part: str) -> None:
-        """All is well there."""
+        """The part has recovered."""
         if part not in self._by_part:
             return
         with self._lock:
             self._by_part.pop(part, None)
 
     def now(self) -> tuple[str, ...]:
-        """A sentence for each part that went wrong last."""
+        """A sentence for each part whose last outcome was a failure."""
         with self._lock:
             return tuple(f"{part}: {what}: {why}" for part, (what, why) in sorted(self._by_part.items()))
 
 
 def reason_of(error: BaseException) -> str:
-    """An error that nobody expected, in a line."""
+    """An unexpected error, in a line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
@@ -66,9 +66,10 @@ async def supervised(
     again_after_s: float,
     expected: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Have a part live again and again until it is cancelled, whatever a life ends with.
+    """Run a part again and again until cancelled, however a run ends.
 
-    What is `expected` is said elsewhere. A life that ends by itself has gone well; one that lasts says so itself.
+    `expected` errors are reported elsewhere. A run that ends by itself has succeeded; one that lasts reports its own
+    recovery.
     """
     while True:
         try:
@@ -77,5 +78,5 @@ async def supervised(
         except expected:
             pass
         except Exception as error:
-            troubles.wrong(part, "a part of this process failed; it is tried again", reason_of(error), error)
+            troubles.wrong(part, "a part of this process failed; trying again", reason_of(error), error)
         await asyncio.sleep(again_after_s)

@@ -1,10 +1,9 @@
 """Which classes can a journal hold, and which tag stands for each?
 
-A class's tag is its name, without the module in which it lies. Only the classes that events, effects and the machine's
-settings can hold have one, so a journal can make nothing else, whatever is written in it.
+A class's tag is its name, without its module. Only the classes that events, effects and the machine's settings can hold
+have one, so a journal can create nothing else, whatever is written in it.
 
-Tags are for ever: a class that is renamed leaves its former tag in `FORMER`, and a class that is new takes one that
-was never given.
+Tags are permanent: a renamed class leaves its former tag in `FORMER`, and a new class takes one that was never used.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ def tagged() -> frozenset[type[Any]]:
 
 
 def tag_of(kind: type[Any]) -> str | None:
-    """The tag that stands for this class; None where events and effects cannot hold it."""
+    """The tag of this class; None if events and effects cannot hold it."""
     return kind.__name__ if _by_tag().get(kind.__name__) is kind else None
 
 
 def class_of(written: str) -> type[Any] | None:
-    """The class for which this was written: a tag, a former one, or `module:name` from before there were tags."""
+    """The class for a tag, a former tag, or `module:name` from before there were tags."""
     name = written.rpartition(":")[2]
     return _by_tag().get(FORMER.get(written) or FORMER.get(name, name))
 
@@ -78,5 +77,5 @@ def _within(kind: type[Any]) -> Iterator[Any]:
     if issubclass(kind, Struct):
         # A field of numbers or texts may hold a member of an enum, which its default shows.
         yield from map(type, kind.__struct_defaults__)
-        # Of a test's own alarms the controller knows nothing.
+        # Alarms that tests define have no tag.
         yield from (sub for sub in kind.__subclasses__() if sub.__module__.startswith("controller."))

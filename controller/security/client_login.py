@@ -1,7 +1,7 @@
-"""What do we say when we log in at a broker ourselves?
+"""What do we send when we log in at a broker ourselves?
 
-The mechanisms are kafka-python's, but for GSSAPI, which knows no keytab there; what Kafka's own clients do beyond them
-is added here: names with a comma or an equals sign in SCRAM, and delegation tokens.
+The mechanisms are kafka-python's, except GSSAPI, which has no keytabs there. What Kafka's own clients do beyond them is
+added here: SCRAM names with a comma or an equals sign, and delegation tokens.
 
 Source: Kafka's SaslClientAuthenticator, ScramSaslClient, ScramLoginModule, PlainLoginModule.
 """
@@ -28,8 +28,8 @@ class ClientLogin:
     """Our side of one login: `first_token`, then `next_token` for each answer until it is None.
 
     Shape:
-        After None the login `is_done`: the server has said all that the mechanism wants of it. One that `asks_others`
-        waits for a Kerberos server or an identity provider in between, and is not for the event loop's thread.
+        After None the login `is_done`: the server has sent all that the mechanism requires. A login that `asks_others`
+        waits for a Kerberos server or an identity provider in between, and must not run on the event loop's thread.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ClientLogin:
         service_name: str | None = None,
         bearer_token: TokenSource | None = None,
     ) -> None:
-        """Nothing is sent yet. `service_name` is `sasl.kerberos.service.name`.
+        """`service_name` is `sasl.kerberos.service.name`. Sends nothing yet.
 
         Raises:
             UnusableSecurity: an option is missing, or a package.
@@ -66,21 +66,21 @@ class ClientLogin:
         self.is_done = False
 
     def first_token(self) -> bytes:
-        """What to send after the handshake."""
+        """The token to send after the handshake."""
         return self._said()
 
     def next_token(self, answer: bytes) -> bytes | None:
-        """What to send after this answer; None for nothing more.
+        """The token to send after this answer; None at the end.
 
         Raises:
-            AuthenticationFailed: the server does not keep to the mechanism, or does not know the password itself.
+            AuthenticationFailed: the server violates the mechanism, or does not know the password itself.
         """
         try:
             self._exchange.receive(answer)
         except AuthenticationFailed:
             raise
-        except Exception as error:  # kafka-python lets through whatever its parsing meets
-            raise AuthenticationFailed(f"the broker's answer is not understood: {type(error).__name__}") from error
+        except Exception as error:  # kafka-python raises whatever its parsing meets
+            raise AuthenticationFailed(f"the broker's answer cannot be parsed: {type(error).__name__}") from error
         if not self._exchange.is_done():
             return self._said()
         if not self._exchange.is_authenticated():
@@ -98,24 +98,24 @@ class ClientLogin:
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]  # untyped library
-    """A token source as kafka-python wants it; the extensions belong to the token that was asked for before."""
+    """Adapts a token source to kafka-python, which asks for the extensions after the token they belong to."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
         self._extensions: Mapping[str, str] = {}
 
     def token(self) -> str:
-        """One for the next login."""
+        """A token for the next login."""
         token, self._extensions = self._source()
         return token
 
     def extensions(self) -> Mapping[str, str]:
-        """What to send with it (KIP-342)."""
+        """The extensions to send with the last token (KIP-342)."""
         return self._extensions
 
 
 class _TokenClient(ScramClient):  # type: ignore[misc,unused-ignore]  # untyped library
-    """Says that its name is a delegation token's id."""
+    """Sends a delegation token's id as its name."""
 
     def first_message(self) -> bytes:
         extension = b",tokenauth=true"

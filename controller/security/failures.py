@@ -1,4 +1,4 @@
-"""Why was somebody not let in: what does the other side get to know, and what the log?"""
+"""Why did a login fail: what may the client see, and what the log?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from controller.core.messages.errors import ErrorCode
 
 
 class AuthenticationFailed(Exception):
-    """A login ends here, the connection with it.
+    """A login fails here, and the connection ends.
 
     Shape:
-        `message` is for the client; None for the text that tells nothing but the mechanism. `reason` is for the log: it
-        may name a user, never a password or token. Without `is_told` Kafka closes the connection unanswered.
+        `message` is for the client; None stands for a text that names only the mechanism. `reason` is for the log: it
+        may name a user, never a password or token. Without `is_answered` Kafka closes the connection unanswered.
     """
 
     def __init__(
@@ -19,19 +19,19 @@ class AuthenticationFailed(Exception):
         message: str | None = None,
         *,
         error: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED,
-        is_told: bool = True,
+        is_answered: bool = True,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.message = message
         self.error = error
-        self.is_told = is_told
+        self.is_answered = is_answered
 
 
-def told(message: str) -> AuthenticationFailed:
-    """A failure whose text the client may read as well."""
+def shown_to_client(message: str) -> AuthenticationFailed:
+    """A failure whose text the client may see as well."""
     return AuthenticationFailed(message, message)
 
 
 class UnusableSecurity(ValueError):
-    """Settings by which nobody can log in; the text names the setting, never what it is set to."""
+    """Settings with which no login can succeed; the text names the setting, never its value."""

@@ -1,4 +1,4 @@
-"""How does this process encrypt towards an identity provider? As the options `ssl.…` of the login module say.
+"""How does this process encrypt connections to an identity provider? By the options `ssl.…` of the login module.
 
 Source: KIP-768; Kafka's JaasOptionsUtils.
 """
@@ -17,15 +17,15 @@ from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import client_context
 
 
-def encrypting(told: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
-    """What encrypts the next connection, by the options of a login module; stores are read again for each.
+def encrypting(options: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
+    """The TLS context for the next connection, from the options of a login module; reads stores again each time.
 
     Raises:
-        UnusableSecurity: with the option to be changed.
+        UnusableSecurity: names the option to change.
     """
     try:
-        tls = structs.replace(client_tls(told), endpoint_identification_algorithm="https")
-        client_context(tls)  # what cannot be used is told at the start
+        tls = structs.replace(client_tls(options), endpoint_identification_algorithm="https")
+        client_context(tls)  # reports unusable settings at the start
     except UnusableStore as error:
         raise UnusableSecurity(f"sasl.jaas.config: {error}") from None
     return partial(client_context, tls)

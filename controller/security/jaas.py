@@ -1,6 +1,6 @@
 """Which login module, with which options, does a `sasl.jaas.config` name?
 
-Source: Kafka's JaasConfig and JaasContext; Java's StreamTokenizer, by whose rules the text is cut.
+Source: Kafka's JaasConfig and JaasContext; Java's StreamTokenizer, whose rules split the text.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _QUOTES = frozenset("\"'")
 
 
 class LoginModule(Struct, frozen=True):
-    """One login module: the name of a Java class, and what it is told."""
+    """One login module: a Java class name and its options."""
 
     name: str
     control_flag: str
     options: Mapping[str, Secret]
 
     def option(self, key: str) -> str | None:
-        """What one option says."""
+        """The value of one option; None if it is not set."""
         value = self.options.get(key)
         return None if value is None else value.reveal()
 
 
 class _Token(Struct, frozen=True):
-    """A piece of the text: `word` is None for signs and numbers, which `kind` tells apart."""
+    """A token of the text: `word` is None for signs and numbers, which `kind` distinguishes."""
 
     kind: str
     word: str | None = None
@@ -53,8 +53,8 @@ def parse_jaas(text: Secret, key: str = "sasl.jaas.config") -> LoginModule:
     'x"y'
 
     Raises:
-        UnusableSecurity: as Kafka refuses it. What stands in the text is not shown: a quote that is missing turns half
-            a password into an option.
+        UnusableSecurity: where Kafka refuses it. The message never quotes the text: a missing quote turns half a
+            password into an option.
     """
     tokens = _tokens(text.reveal())
     modules = [_module(first, tokens, key) for first in tokens]
@@ -87,13 +87,13 @@ def _module(first: _Token, tokens: Iterator[_Token], key: str) -> LoginModule:
             value = next(tokens, None)
         if value is None or value.word is None:
             raise UnusableSecurity(f"{key}: Value not specified for a key in JAAS config")
-        if name.word is not None:  # Java keeps what has no name, where nobody finds it
+        if name.word is not None:  # Java stores values without a name where they cannot be looked up
             options[name.word] = Secret(value.word)
     raise UnusableSecurity(f"{key}: JAAS config entry not terminated by semi-colon")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Cut by a StreamTokenizer with Java's and C's comments, and "-", "_" and "$" in words."""
+    """Split by a StreamTokenizer with Java's and C's comments, and "-", "_" and "$" in words."""
     at = 0
     while at < len(text):
         sign = text[at]
@@ -146,7 +146,7 @@ def _number(text: str, at: int) -> tuple[int, str]:
 
 
 def _quoted(text: str, at: int) -> tuple[int, str]:
-    """Where a quotation that begins here ends, and what it says; a line's end closes it, too."""
+    """The end of the quotation that begins here, and its content; the end of a line closes it, too."""
     quote, found = text[at], []
     at += 1
     while at < len(text) and text[at] not in (quote, "\n", "\r"):

@@ -41,11 +41,11 @@ _USUAL_MODULES = {"PLAIN": PLAIN_LOGIN, "OAUTHBEARER": OAUTHBEARER_LOGIN, "GSSAP
 
 
 class Sources(Struct, frozen=True):
-    """Where mechanisms find what they judge by; all are asked at each login, so that changes count at once.
+    """Where mechanisms look up credentials, at each login, so that changes take effect at once.
 
     Shape:
-        `users` gives the credential of a mechanism and user; `tokens` the delegation token of an id. Without `keys`
-        tokens of OAUTHBEARER are taken unsigned, as by Kafka's default handler: that is for development.
+        `users` gives the credential of a mechanism and user; `tokens` the delegation token of an id. Without `keys`,
+        OAUTHBEARER accepts unsigned tokens, as Kafka's default handler does: that is for development.
     """
 
     now_ms: Callable[[], int]
@@ -60,13 +60,13 @@ def listener_mechanisms(settings: SaslSettings, sources: Sources) -> Mechanisms:
     """What `Login` needs, for every mechanism in `sasl.enabled.mechanisms`.
 
     Raises:
-        UnusableSecurity: a mechanism is not known, has no login module, or has one by which nobody can log in.
+        UnusableSecurity: a mechanism is unknown, has no login module, or has one with which no login can succeed.
     """
     for mechanism in settings.enabled_mechanisms:
         handler = settings.options_of(mechanism).get(_HANDLER)
         if handler is not None and handler not in _KNOWN_HANDLERS:
             raise UnusableSecurity(
-                f"{_HANDLER}: {handler} is Java, and would judge otherwise than this controller does"
+                f"{_HANDLER}: {handler} is a Java class and cannot run here; only Kafka's own handlers are supported"
             )
     return {name: _mechanism(name, settings, sources) for name in settings.enabled_mechanisms}
 
@@ -96,7 +96,7 @@ def _oauthbearer(module: LoginModule, settings: SaslSettings, sources: Sources) 
     options = settings.options_of("OAUTHBEARER")
     if sources.keys is None:
         if options.get(_HANDLER) in _SIGNED:
-            raise UnusableSecurity("sasl.oauthbearer.jwks.endpoint.url is missing: tokens are to be signed")
+            raise UnusableSecurity("sasl.oauthbearer.jwks.endpoint.url is missing: the settings require signed tokens")
         return partial(OAuthBearerServer, unsecured_tokens(module, sources.now_ms))
     return partial(OAuthBearerServer, signed_tokens(expectations(options), sources.keys, sources.now_ms))
 

@@ -1,6 +1,6 @@
-"""What is a client answered that logs in, and logs in again?
+"""How is a client answered that logs in, and logs in again?
 
-Knows no bytes of requests: a listener hands over the name of a mechanism, then token after token.
+Independent of request formats: a listener passes the name of a mechanism, then token after token.
 
 Source: Kafka's SaslServerAuthenticator and KafkaChannel; KIP-43, KIP-152, KIP-368.
 """
@@ -22,17 +22,17 @@ Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
 
 
 class HandshakeAnswer(Struct, frozen=True):
-    """The answer to SaslHandshake. After UNSUPPORTED_SASL_MECHANISM the connection is to be closed."""
+    """The answer to SaslHandshake. After UNSUPPORTED_SASL_MECHANISM, close the connection."""
 
     error: ErrorCode
     mechanisms: tuple[str, ...]
 
 
 class TokenAnswer(Struct, frozen=True):
-    """The answer to SaslAuthenticate that is no failure; by SaslHandshake v0 `auth_bytes` alone are sent.
+    """A successful answer to SaslAuthenticate; after SaslHandshake v0, only `auth_bytes` are sent.
 
     Units:
-        `session_lifetime_ms` milliseconds, 0 while the login goes on and where it lasts for ever; see
+        `session_lifetime_ms` milliseconds, 0 while the login goes on and if it never expires; see
         `Login.session_ms`.
     """
 
@@ -41,19 +41,19 @@ class TokenAnswer(Struct, frozen=True):
 
 
 class Login:
-    """One connection's logins: the first, and those that follow (KIP-368) by the same mechanism as the same principal.
+    """One connection's logins: the first, and later ones (KIP-368) by the same mechanism as the same principal.
 
     Shape:
         `principal` is None until a login has succeeded, and while one fails or goes on. `session_ms` is how long the
-        last login counts from its end; None for ever; the connection is then to be closed, if it does not log in again.
-        `is_token` says that a delegation token was shown.
+        last login is valid from its end, None for ever; close the connection if the client has not logged in again by
+        then. `is_token` says that the client used a delegation token.
 
     Raises:
-        AuthenticationFailed: answer its error and message, if it is to be told, then close. `message` is never None.
+        AuthenticationFailed: send its error and message, if the client may see it, then close. `message` is never None.
     """
 
     def __init__(self, mechanisms: Mechanisms, now_ms: Callable[[], int], max_reauth_ms: int = 0) -> None:
-        """Nobody has logged in; `now_ms` are milliseconds since 1970."""
+        """`now_ms` returns milliseconds since 1970."""
         self._mechanisms = mechanisms
         self._now_ms = now_ms
         self._max_reauth_ms = max_reauth_ms
@@ -69,16 +69,16 @@ class Login:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client is known, and may ask anything."""
+        """Whether the client has authenticated and may send requests."""
         return self.principal is not None
 
     @property
     def kind(self) -> str:
-        """The word by which Kafka tells a first login from a later one."""
+        """Kafka's word for a first or a later login."""
         return "authentication" if self._known_before is None else "re-authentication"
 
     def handshake(self, mechanism: str) -> HandshakeAnswer:
-        """The client wants to log in by this mechanism."""
+        """The client asks for this mechanism."""
         enabled = tuple(self._mechanisms)
         if self._is_over or (self._server is not None and not self.is_open):
             self._is_over = True
@@ -100,7 +100,7 @@ class Login:
         return HandshakeAnswer(ErrorCode.NONE, enabled)
 
     def _may_begin_again(self) -> bool:
-        """Once a second at most."""
+        """At most one re-authentication a second."""
         now = self._now_ms()
         if self._began_again_ms is not None and 0 <= now - self._began_again_ms < LEAST_BETWEEN_LOGINS_MS:
             return False
@@ -108,7 +108,7 @@ class Login:
         return True
 
     def authenticate(self, token: bytes) -> TokenAnswer:
-        """The client's next token of this login."""
+        """Process the client's next token of this login."""
         server = self._server
         if server is None or self._is_over or self.is_open:
             text = "SaslAuthenticate request received after successful authentication"
@@ -128,7 +128,7 @@ class Login:
 
     def _answered(self, server: ServerMechanism, token: bytes) -> TokenAnswer:
         if self._bad_mechanism is not None:
-            raise AuthenticationFailed(self._bad_mechanism, self._bad_mechanism, is_told=False)
+            raise AuthenticationFailed(self._bad_mechanism, self._bad_mechanism, is_answered=False)
         auth_bytes = server.answer(token)
         if not server.is_done:
             return TokenAnswer(auth_bytes)

@@ -9,18 +9,18 @@ class ServerMechanism(ABC):
     """One login by one mechanism: bytes in, bytes out, until it `is_done`."""
 
     is_done = False
-    """Whether the client is known."""
+    """Whether the client has authenticated."""
     user = ""
-    """Who it is, once it `is_done`."""
+    """The user, once it `is_done`."""
     expires_at_ms: int | None = None
-    """When what it has shown ends (milliseconds since 1970); None for never."""
+    """When the credential expires (milliseconds since 1970); None for never."""
     is_token = False
-    """Whether it came with a delegation token: it may then make no further ones."""
+    """Whether the client used a delegation token: it may then create no further ones."""
 
     @abstractmethod
     def answer(self, token: bytes) -> bytes:
-        """The challenge that answers what the client says.
+        """The challenge that answers the client's token.
 
         Raises:
-            AuthenticationFailed: and nothing else, whatever the bytes.
+            AuthenticationFailed: the only error, whatever the bytes.
         """

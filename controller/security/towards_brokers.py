@@ -1,4 +1,4 @@
-"""As whom do we connect to brokers on one listener? `BrokerSecurity` as contexts and logins.
+"""As whom do we connect to brokers on one listener? Turns `BrokerSecurity` into contexts and logins.
 
 Source: Kafka's ControllerChannelManager and ChannelBuilders.clientChannelBuilder, JaasContext.loadClientContext.
 """
@@ -20,10 +20,11 @@ class TowardsBrokers:
     """Our end of connections to brokers on one listener."""
 
     def __init__(self, settings: BrokerSecurity, now: Callable[[], float], say: Say) -> None:
-        """Read stores and login module. `now` counts seconds; `say` hears of renewed certificates and missing tokens.
+        """Reads the stores and the login module. `now` returns seconds; `say` receives renewed certificates and missing
+        tokens.
 
         Raises:
-            UnusableStore, UnusableSecurity: with the setting to be changed.
+            UnusableStore, UnusableSecurity: names the setting to change.
         """
         self.protocol = settings.protocol
         self.mechanism = settings.mechanism
@@ -35,17 +36,17 @@ class TowardsBrokers:
             self._module = parse_jaas(settings.jaas, f"{settings.mechanism.lower()}.sasl.jaas.config")
             if settings.mechanism == "OAUTHBEARER":
                 self._tokens = token_source(self._module, settings.options, say)
-            self.login("")  # what is missing is told at the start
+            self.login("")  # reports what is missing at the start
 
     def context(self) -> ssl.SSLContext | None:
-        """For the next connection; None where nothing is encrypted."""
+        """The context for the next connection; None without encryption."""
         return None if self._context is None else self._context.get()
 
     def login(self, host: str) -> ClientLogin | None:
-        """For the next connection; None where nobody logs in.
+        """The login for the next connection; None if the listener has no login.
 
         Raises:
-            UnusableSecurity: there is nothing to log in with.
+            UnusableSecurity: no credentials are set.
         """
         if self._module is None:
             return None

@@ -1,6 +1,6 @@
 """How are connections accepted, and what if the process may not open another file?
 
-asyncio's own servers write a traceback for each attempt when no descriptor is left, hundreds a second.
+asyncio's own servers write hundreds of tracebacks a second when no descriptor is left.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _BACK_OFF_S = (0.05, 1.0)
 
 Heard = Callable[[Exception | None], None]
-"""Hears why a connection could not be accepted; None of one that was."""
+"""Receives why a connection could not be accepted; None for each one accepted."""
 Welcome = Callable[[socket.socket, str, int], None]
-"""Takes over a connection from this address and port; it must not wait."""
+"""Takes over a connection from this address and port; must not block."""
 
 
 async def listen(host: str, port: int, limits: Limits) -> list[socket.socket]:
-    """Sockets for all addresses of a host; an empty one means all interfaces. What is accepted has their buffers.
+    """Open sockets on all addresses of a host; an empty host means all interfaces. Accepted connections inherit their
+    buffer sizes.
 
     Raises:
-        OSError: an address is taken or not ours.
+        OSError: an address is taken or not local.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -38,7 +39,7 @@ async def listen(host: str, port: int, limits: Limits) -> list[socket.socket]:
     except OSError as error:
         for opened in sockets:
             opened.close()
-        raise OSError(error.errno, f"nothing can listen on {host}:{port}: {str(error.strerror).lower()}") from None
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {str(error.strerror).lower()}") from None
     return sockets
 
 
@@ -64,10 +65,10 @@ def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...
 
 
 class Acceptor:
-    """Accepts on one socket, for as long as its task runs."""
+    """Accepts connections on one socket for as long as its task runs."""
 
     def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, heard: Heard) -> None:
-        """Nothing is accepted yet; `heard` is told how each attempt went."""
+        """`heard` receives the outcome of each attempt."""
         self._listening = listening
         self._welcome = welcome
         self._pause_s = 1 / most_per_s
@@ -75,12 +76,12 @@ class Acceptor:
         self._next = 0.0
 
     async def run(self) -> None:
-        """Accept until cancelled; whatever is in the way, wait and try again."""
+        """Accept until cancelled; after any failure, wait and try again."""
         back_off_s = _BACK_OFF_S[0]
         while True:
             try:
                 await self._accept()
-            except Exception as error:  # whatever it is, the next client must get in
+            except Exception as error:  # whatever the error, the next client must get in
                 self._heard(error)
                 await asyncio.sleep(back_off_s)
                 back_off_s = min(2 * back_off_s, _BACK_OFF_S[1])
@@ -95,7 +96,7 @@ class Acceptor:
         except OSError as error:
             if error.errno in _EXHAUSTED:
                 raise
-            return  # of one connection that broke before it was accepted
+            return  # one connection broke before it was accepted
         try:
             self._welcome(connection, str(address[0]), int(address[1]))
         except BaseException:
@@ -103,7 +104,7 @@ class Acceptor:
             raise
 
     async def _keep_to_the_rate(self) -> None:
-        """As many as a second allows may come at once; after those, one after the other."""
+        """Let the connections of one second in at once, and space out those beyond the rate."""
         now = asyncio.get_running_loop().time()
         self._next = max(self._next, now - 1.0) + self._pause_s
         await asyncio.sleep(max(0.0, self._next - now))

@@ -1,4 +1,4 @@
-"""Which request of a client is answered by whom: by the term, at once, by a broker, or by whoever leads?
+"""Who answers a client's request: this node, the term, a broker, or the leader elsewhere?
 
 Source: Kafka's KafkaApis, ApiVersionsRequest; KIP-511.
 """
@@ -26,7 +26,7 @@ from controller.server.repeated_lines import shortened
 from controller.server.service import Service
 from controller.server.topic_configs import completed, is_to_be_completed
 from controller.wire import any_node, apis, rights_needed
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_response_header, framed_apart, throttle_ms_of
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import (
@@ -45,8 +45,8 @@ _log = structlog.get_logger(__name__)
 LONGEST_WAIT_MS = 300_000
 _SHORT_BYTES = 8 * 1024
 _MOVE_BYTES = 50
-_ENTRY_BYTES = 100  # of rights
-_TOPIC_BYTES = 1_500  # of a new one with all its settings
+_ENTRY_BYTES = 100  # an ACL
+_TOPIC_BYTES = 1_500  # a new topic with all its settings
 
 _OF_TOPICS = requests.CreateTopics | requests.DeleteTopics | requests.CreatePartitions
 
@@ -55,23 +55,23 @@ _T = TypeVar("_T")
 
 
 class Unanswerable(Exception):
-    """The connection is to be closed; says why."""
+    """The connection must be closed; the text says why."""
 
 
 class LedElsewhere(Exception):
-    """A request for the controller, which this process is not; a way to others is there."""
+    """A request for the controller, which is another process that can be reached."""
 
     def __init__(self, header: RequestHeader, request: requests.Request, relay: Relay) -> None:
         super().__init__()
         self.header, self.request, self.relay = header, request, relay
 
 
-class Asker(Struct, frozen=True):
-    """Whose requests these are.
+class Requester(Struct, frozen=True):
+    """The client behind a connection.
 
     Shape:
-        `address` has no port, `shown` is for who reads the log. `principal` may change with each login; `is_known` says
-        whether clients have to say who they are on this listener.
+        `address` has no port; `shown` is for the log. `principal` may change with each login; `is_known` says whether
+        clients must authenticate on this listener.
     """
 
     listener: str
@@ -81,44 +81,47 @@ class Asker(Struct, frozen=True):
     is_known: bool
 
     def caller(self, client_id: str | None) -> requests.Caller:
-        """As rights and quotas see who asks now."""
+        """The caller as the authorizer and quotas see it now."""
         return requests.Caller(self.listener, self.address, client_id or "", self.principal())
 
 
 class Answering:
-    """The answers to one client's requests."""
+    """Answers one client's requests."""
 
-    def __init__(self, service: Service, asker: Asker, relay: Relay | None, has_hung_up: Callable[[], bool]) -> None:
-        """Nothing was asked; without a relay only what the controller itself answers is offered."""
+    def __init__(
+        self, service: Service, requester: Requester, relay: Relay | None, has_hung_up: Callable[[], bool]
+    ) -> None:
+        """Without a relay, only requests the controller itself answers are offered."""
         self._service = service
-        self._asker = asker
+        self._requester = requester
         self._relay = relay
         self._has_hung_up = has_hung_up
         self._is_relay = False
         self._throttle_s = 0.0
 
     def is_a_brokers(self) -> bool:
-        """Whether whoever makes a request of brokers may make it."""
-        return self._service.is_allowed(self._asker.caller(None), AclOperation.CLUSTER_ACTION, CLUSTER)
+        """Whether the client may make requests that are reserved for brokers."""
+        return self._service.is_allowed(self._requester.caller(None), AclOperation.CLUSTER_ACTION, CLUSTER)
 
     def take_throttle_s(self) -> float:
-        """For how long the client was just told to wait."""
+        """Return, once, how long the client was just asked to wait."""
         throttle_s, self._throttle_s = self._throttle_s, 0.0
         return throttle_s
 
     async def answer(self, frame: bytes) -> Chunks:
-        """The answer of this node, or of a broker for what any broker can answer.
+        """The answer of this node, or of a broker for requests any broker can answer.
 
         Raises:
-            NothingKnown: only a broker can tell now. Ask `of_a_broker`.
-            LedElsewhere: it is for whoever leads. Ask `of_the_controller`.
-            MalformedRequest, Unanswerable, NobodyToAsk: there is none.
+            NotLeading: only a broker can answer now. Ask `of_a_broker`.
+            LedElsewhere: the request is for the leader. Ask `of_the_controller`.
+            MalformedRequest, Unanswerable, NoBrokerAvailable: there is no answer.
         """
         try:
             header, request = await self._beside(partial(decode_request, frame), len(frame))
         except UnsupportedVersion as unsupported:
             if unsupported.header.api_key == apis.ApiKey.API_VERSIONS:
-                # As a broker: clients that find more than itself in such an answer (franz-go) take it for the whole.
+                # As a broker does: clients that find other nodes in such an answer (franz-go) take them for all there
+                # are.
                 itself: dict[int, apis.VersionRange] = {apis.ApiKey.API_VERSIONS: apis.SERVED[apis.ApiKey.API_VERSIONS]}
                 return (encode_api_versions(unsupported.header, itself, ErrorCode.UNSUPPORTED_VERSION),)
             raise self._unsupported(unsupported.header, unsupported.served) from None
@@ -131,7 +134,7 @@ class Answering:
         withheld = self._service.withheld()
         if withheld is not None and apis.pool_of(header.api_key) is not apis.Pool.BROKERS_OWN:
             return (await self._beside(partial(encode_reply, header, self._refused(request, withheld)), len(frame)),)
-        caller = self._asker.caller(header.client_id)
+        caller = self._requester.caller(header.client_id)
         if isinstance(request, requests.DescribeCluster) and header.api_key == apis.ApiKey.METADATA:
             return await self._describe(request, header, caller)
         if self._relay is not None and self._may_be_forwarded(header):
@@ -143,10 +146,10 @@ class Answering:
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     def _refused(self, request: requests.Request, withheld: Withheld) -> replies.Reply:
-        """The answer of a broker to who has no right, as far as this process can give it.
+        """A broker's answer to an unauthorized client, as far as this process can give it.
 
         Raises:
-            Unanswerable: any broker answers that, and knows who may.
+            Unanswerable: any broker answers this and knows the client's rights.
         """
         if isinstance(request, OF_ANY_NODE):
             raise Unanswerable(f"{type(request).__name__} is not answered: {withheld.reason}")
@@ -157,7 +160,7 @@ class Answering:
         return refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     async def of_the_controller(self, led: LedElsewhere, frame: bytes) -> Chunks:
-        """The answer of whoever leads or, where nobody can be asked, that we do not."""
+        """The leader's answer or, if it cannot be asked, NOT_CONTROLLER."""
         answer = await led.relay.ask_the_controller(led.header, frame, self._service.pools.responses)
         if answer is None:
             answer = encode_reply(led.header, refusal(led.request, ErrorCode.NOT_CONTROLLER))
@@ -165,34 +168,34 @@ class Answering:
         return (answer,)
 
     async def of_a_broker(self, frame: bytes, relay: Relay) -> Chunks:
-        """The answer of a live broker, if the client may have all of it.
+        """A live broker's answer, if the client has a right to all of it.
 
         Raises:
-            Unanswerable, NobodyToAsk: there is none.
+            Unanswerable, NoBrokerAvailable: there is no answer.
         """
         await self._demand_rights(decode_header(frame), frame)
         return (await relay.forward(frame, self._service.pools.responses),)
 
     async def _beside(self, work: Callable[[], _T], size: int) -> _T:
-        """On another thread, where it is long enough to hold up the event loop."""
+        """Run `work` on another thread if it is long enough to hold up the event loop."""
         if size <= _SHORT_BYTES:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._service.beside, work)
 
     def _may_on_cluster(self, header: RequestHeader) -> bool:
-        """Whether the client may do with the cluster what this request needs, whatever it says."""
+        """Whether the client has the cluster right that this type of request needs."""
         operation = apis.ApiKey(header.api_key).row.on_cluster
         return operation is None or self._may(operation, header)
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
-        """Whether the client may do this with the cluster."""
-        return self._service.may(self._asker.caller(header.client_id), header.api_key, operation, CLUSTER)
+        """Whether the client may do this on the cluster."""
+        return self._service.may(self._requester.caller(header.client_id), header.api_key, operation, CLUSTER)
 
     async def _with_all_configs(self, reply: replies.TopicsCreated) -> replies.TopicsCreated:
         if not is_to_be_completed(reply):
             return reply
-        # On the brokers' own listener, which this process can reach them on whatever the client's wants of it.
-        listener = self._service.quotas.inter_broker_listener or self._asker.listener
+        # Advertise the brokers' own listener, on which this process reaches them whichever listener the client uses.
+        listener = self._service.quotas.inter_broker_listener or self._requester.listener
         broker = await self._service.topic_configs.of_a_broker(listener)
         return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
 
@@ -202,49 +205,50 @@ class Answering:
         """The cluster as this term sees it.
 
         Raises:
-            NothingKnown: there is no term; a broker can be asked, which names the leader.
+            NotLeading: there is no term. A broker can be asked; its answer names the leader.
         """
         body = await self._service.metadata.body(request, header.api_version, caller, self._has_hung_up)
         return framed_apart(encode_response_header(header), body)
 
     def _throttle(self, throttle_ms: int) -> None:
-        """The next request is not read before then, whoever asks: another process of ours comes by a way of its own for
-        each of its clients, and lets that one wait as long."""
+        """Delay the reading of the next request. This holds for our other processes too: each uses a connection of its
+        own for each of its clients."""
         if throttle_ms > 0:
             self._throttle_s = throttle_ms / 1000
 
     def _may_be_forwarded(self, header: RequestHeader) -> bool:
-        """Whoever leads sees this process only, so that rights would be judged as this process', and quotas of users
-        counted against it; and what another process has passed on goes no further."""
+        """Forward only where no rights and no user quotas apply, since the leader would see this process instead of the
+        client; and never forward a request a second time."""
         service = self._service
-        if header.api_key in apis.THROTTLED_SINCE and self._asker.is_known and service.limits_users():
+        if header.api_key in apis.THROTTLED_SINCE and self._requester.is_known and service.limits_users():
             return False
         is_somebody_elses = header.api_key in apis.FORWARDED and not service.inquiries.is_led
         return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
 
     async def _demand_rights(self, header: RequestHeader, frame: bytes) -> None:
-        """A broker would judge by the rights of this process.
+        """Check the client's rights before relaying, because a broker would check those of this process.
 
         Raises:
-            Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
+            Unanswerable: the client lacks a right, or a broker has to see the client itself.
         """
         service, key = self._service, header.api_key
         if (withheld := service.withheld()) is not None:
             raise Unanswerable(f"{apis.api_name(key)} is not passed on: {withheld.reason}")
-        if self._asker.is_known and key in apis.OF_THE_ASKER:
+        if self._requester.is_known and key in apis.OF_THE_USER:
             raise Unanswerable(f"{apis.api_name(key)} is not passed on, because a broker has to see who asks")
         if service.is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
-        caller = self._asker.caller(header.client_id)
+        caller = self._requester.caller(header.client_id)
         if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
             return
         if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
             raise Unanswerable(f"{apis.api_name(key)} is not passed on for this client; brokers answer it")
 
     async def _may_write_somewhere(self, caller: requests.Caller) -> bool:
-        """Whether the broker behind the relay lets who may write to any topic have a producer id, and this one may."""
-        if self._relay is None or apis.ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
+        """Whether the broker behind the relay gives a producer id to clients that may write to any topic, and this
+        client may."""
+        if self._relay is None or apis.ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # a broker of 2.8
             return False
         return self._service.is_allowed_for_any(caller, AclOperation.WRITE, ResourceType.TOPIC)
 
@@ -273,19 +277,19 @@ class Answering:
         raise self._unsupported(header, None)
 
     def acknowledge_unread(self, frame: bytes) -> Chunks:
-        """The answer to UpdateMetadata, of which the header is enough: it names no partition.
+        """The answer to UpdateMetadata. Its header is enough, since the answer names no partition.
 
         Raises:
-            MalformedRequest, Unanswerable: there is none.
+            MalformedRequest, Unanswerable: there is no answer.
         """
         header = decode_header(frame)
         error = self._judged_command(header)
         nothing = UpdateMetadata((), ())
-        told = Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)
-        return (encode_acknowledgement(told, error),)
+        received = ReceivedCommand(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)
+        return (encode_acknowledgement(received, error),)
 
     def _judged_command(self, header: RequestHeader) -> ErrorCode:
-        """Whether the client may command brokers.
+        """Whether the client may send commands of brokers.
 
         Raises:
             Unanswerable: not in this version.
@@ -297,7 +301,9 @@ class Answering:
 
     async def _answer_groups(self, header: RequestHeader, frame: bytes) -> bytes:
         groups = await self._beside(partial(any_node.decode_groups, header, frame), len(frame))
-        may = partial(self._service.may, self._asker.caller(header.client_id), header.api_key, AclOperation.DESCRIBE)
+        may = partial(
+            self._service.may, self._requester.caller(header.client_id), header.api_key, AclOperation.DESCRIBE
+        )
         refused = {group for group in set(groups) if not may(ResourcePattern(ResourceType.GROUP, group))}
         return await self._beside(partial(any_node.encode_groups_answered, header, groups, refused), len(frame))
 
@@ -321,11 +327,11 @@ class Answering:
             "configuration change for the controller's own node acknowledged but not stored",
             request=apis.api_name(header.api_key),
             client_id=shortened(header.client_id or ""),
-            client=self._asker.shown,
+            client=self._requester.shown,
         )
 
     async def _offered(self, client_id: str | None) -> dict[int, apis.VersionRange]:
-        """What this client may ask; one of our own processes is told only what is answered here."""
+        """What ApiVersions offers this client. Our own processes are offered only what this node itself answers."""
         expected = self._service.expected
         if client_id in expected:
             expected[client_id] = True
@@ -348,24 +354,24 @@ class Answering:
 
 
 def offered(relayed: Mapping[int, apis.VersionRange]) -> dict[int, apis.VersionRange]:
-    """What ApiVersions says, given what the broker behind the relay says: requests that are sometimes answered
-    here and sometimes there, in the versions both know."""
+    """What ApiVersions offers, given the offer of the broker behind the relay. A request answered in both places is
+    offered in the versions both know."""
     ranges: dict[int, apis.VersionRange] = {**relayed, **apis.ANSWERED, **apis.SERVED}
-    for key in (apis.CONFIGS | apis.STANDING_BY) & relayed.keys():
+    for key in (apis.CONFIGS | apis.BY_BROKERS_ON_STANDBY) & relayed.keys():
         ours, theirs = ranges[key], relayed[key]
         ranges[key] = apis.VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
     return ranges
 
 
 def _limited(request: requests.Request) -> requests.Request:
-    """It takes memory for as long as it waits, and no client waits for so long."""
+    """Cap the timeout: a waiting request occupies memory, and no client waits that long."""
     if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
         return request
     return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)
 
 
 def _weight(reply: replies.Reply) -> int:
-    """About how many bytes an answer that does not follow from its request's size will have."""
+    """A rough size in bytes of an answer that does not depend on the size of its request."""
     match reply:
         case replies.ReassignmentsListed(moves=listed):
             return len(listed) * _MOVE_BYTES

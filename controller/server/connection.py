@@ -1,8 +1,8 @@
 """What happens on one client connection, from its handshake to its end?
 
-One request at a time, as in Kafka: the next is not even read before the answer to the last has left. That keeps
-answers in order, bounds what one connection can hold, and lets a client that hangs hold nothing but its own task. A
-large request is received, and any is opened, only when there is memory for it beside those of others.
+Serves one request at a time, as Kafka does: the next is not read before the last answer has left. That keeps answers in
+order and bounds what a connection holds, and a client that hangs holds up only its own task. A large request is
+received, and any request decoded, only when the memory pools have room.
 
 Source: Kafka's SocketServer, ApiVersionsRequest; KIP-511.
 """
@@ -21,14 +21,14 @@ from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
 from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
-from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
+from controller.server.answering import Answering, Chunks, LedElsewhere, Requester, Unanswerable
 from controller.server.connection_quotas import OpenConnection
-from controller.server.entrance import Entrance, NotLetIn
-from controller.server.inquiries import NothingKnown
+from controller.server.entrance import Entrance, LoginRejected
+from controller.server.inquiries import NotLeading
 from controller.server.memory_pools import Reservation
-from controller.server.relay import NobodyToAsk, Relay
+from controller.server.relay import NoBrokerAvailable, Relay
 from controller.server.repeated_lines import shortened
-from controller.server.service import Door, Service
+from controller.server.service import ListenerAccess, Service
 from controller.wire.apis import ApiKey, Pool, pool_of
 from controller.wire.frames import OversizedFrame
 from controller.wire.requests import MalformedRequest
@@ -45,8 +45,8 @@ _DISCONNECTED: dict[type[Exception], str] = {
     OversizedFrame: "oversized frame",
     MalformedRequest: "malformed request",
     Unanswerable: "unanswerable request",
-    NobodyToAsk: "no broker available",
-    NotLetIn: "failed login",
+    NoBrokerAvailable: "no broker available",
+    LoginRejected: "failed login",
 }
 
 
@@ -60,36 +60,36 @@ class Connection:
         connection: OpenConnection,
         address: str,
         relay: Relay | None,
-        door: Door,
+        access: ListenerAccess,
     ) -> None:
-        """Take over the socket; without a relay only what the controller itself answers is offered."""
+        """Take over the socket. Without a relay, only requests the controller itself answers are offered."""
         self._service = service
         self._wire = wire
         self._connection = connection
         self._listener = connection.listener
         self._address = address
         self._relay = relay
-        self._tls = door.tls
-        self._entrance = None if door.login is None else Entrance(door.login(), asyncio.get_running_loop().time)
-        self._is_ready = door.is_ready
-        self._most_login_bytes = door.most_login_bytes
+        self._tls = access.tls
+        self._entrance = None if access.login is None else Entrance(access.login(), asyncio.get_running_loop().time)
+        self._is_ready = access.is_ready
+        self._most_login_bytes = access.most_login_bytes
         self._principal = ANONYMOUS
         self._shown = (False, False, False)
-        is_known = door.tls is not None or door.login is not None
-        asker = Asker(connection.listener, connection.address, address, self._who, is_known)
-        self._answering = Answering(service, asker, relay, wire.has_hung_up)
+        is_known = access.tls is not None or access.login is not None
+        requester = Requester(connection.listener, connection.address, address, self._who, is_known)
+        self._answering = Answering(service, requester, relay, wire.has_hung_up)
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:
-        """Answer request after request until one side hangs up."""
+        """Answer requests until one side closes the connection."""
         try:
             if await self._open():
                 await self._serve()
-        except NothingKnown:
-            self._wire.abort()  # the client asks another node
+        except NotLeading:
+            self._wire.abort()  # the client will ask another node
         except (OSError, TimeoutError):
-            self._wire.abort()  # gone, idle, or not reading: nothing anybody has to do something about
-        except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk, NotLetIn) as error:
+            self._wire.abort()  # gone, idle, or not reading: nothing for an operator to do
+        except (OversizedFrame, MalformedRequest, Unanswerable, NoBrokerAvailable, LoginRejected) as error:
             self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
         except Exception as error:
             reason = shortened(f"{type(error).__name__}: {error}")
@@ -103,7 +103,7 @@ class Connection:
         return self._principal if self._entrance is None else self._entrance.principal
 
     async def _open(self) -> bool:
-        """Shake hands, where the listener wants it; whether the client may go on."""
+        """Complete the TLS handshake, if the listener requires one. False if the connection must be closed."""
         if self._tls is None:
             return True
         wire = self._wire.wire
@@ -149,7 +149,7 @@ class Connection:
                 await self._mute(throttle_s)
 
     def _settle(self) -> None:
-        """Who has shown who it is takes its place."""
+        """Give the client a regular place, now that it has authenticated."""
         connection, entrance = self._connection, self._entrance
         is_known = entrance is None or entrance.is_open
         shown = is_known, is_known and self._who() != ANONYMOUS, connection.is_broker
@@ -161,10 +161,10 @@ class Connection:
             self._service.observer.client_disconnected("made room for another")
 
     async def _mute(self, throttle_s: float) -> None:
-        """Read nothing for as long as the client was told to wait: some clients do not wait by themselves.
+        """Read nothing while the client is throttled: some clients do not wait by themselves.
 
         Raises:
-            TimeoutError: that is longer than any connection may be idle.
+            TimeoutError: the throttle is longer than a connection may be idle.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + throttle_s
@@ -173,7 +173,7 @@ class Connection:
                 await asyncio.sleep(min(left_s, _LOOKS_EVERY_S))
 
     async def _take(self, size: int) -> Chunks | None:
-        """Receive a request whose size is known, and answer it; None if the client hung up."""
+        """Receive a request of known size and answer it; None if the client closed the connection."""
         service, wire = self._service, self._wire
         first = min(size, _KEY_BYTES)
         head = await self._arrived(wire.bytes_of(first))
@@ -200,28 +200,28 @@ class Connection:
             try:
                 async with service.pools.opened(pool, size):
                     return await self._timed(key, self._answering.answer(frame))
-            except NothingKnown:
+            except NotLeading:
                 if self._relay is None:
                     raise
                 elsewhere = self._answering.of_a_broker(frame, self._relay)
             except LedElsewhere as led:
                 elsewhere = self._answering.of_the_controller(led, frame)
-            # A broker may hang: what is reserved for reads that are answered here is given back first.
+            # A broker may hang: first release what is reserved for reads answered here.
             async with service.pools.relayed(size):
                 return await self._timed(key, elsewhere)
 
     def _most_bytes(self) -> int:
-        """Of a request; few of somebody who has not logged in and asks for the versions."""
+        """Largest request accepted; small before authentication."""
         most = self._service.limits.most_request_bytes
         return most if self._entrance is None or self._entrance.is_open else min(most, self._most_login_bytes)
 
     async def _log_in(self, entrance: Entrance, size: int, head: bytes) -> Chunks | None:
-        """Who fails is answered late, so that trying many passwords takes long."""
+        """Delay the answer to a failed login, so that guessing passwords is slow."""
         check_size(size, self._most_login_bytes)
         try:
             answer = await self._answered_login(entrance, size, head)
-        except NotLetIn as refusal:
-            refused = NotLetIn(str(refusal), refusal.answer)  # the other one holds what was said, by its trace
+        except LoginRejected as refusal:
+            refused = LoginRejected(str(refusal), refusal.answer)  # the original's traceback holds the password
         else:
             return None if answer is None else (answer,)
         await asyncio.sleep(self._service.limits.failed_login_delay_s)
@@ -230,7 +230,7 @@ class Connection:
         raise refused
 
     async def _answered_login(self, entrance: Entrance, size: int, head: bytes) -> bytes | None:
-        """A message of a login is received once there is memory for it; None if the client hung up."""
+        """Receive a login message once there is memory for it; None if the client closed the connection."""
         async with asyncio.timeout(self._patience_s) as limit, self._before_login(size) as held:
             held.hurry_with(limit)
             frame = await self._wire.bytes_of(size - len(head), head)
@@ -260,7 +260,7 @@ class Connection:
             return await arriving
 
     async def _acknowledge_unread(self, size: int, head: bytes) -> Chunks | None:
-        """The header is enough for an answer, and megabytes are neither kept nor decoded."""
+        """Answer from the header alone; megabytes are neither kept nor decoded."""
         began = asyncio.get_running_loop().time()
         more = min(size, _LONGEST_HEADER) - len(head)
         async with asyncio.timeout(self._patience_s):
@@ -280,6 +280,6 @@ class Connection:
         try:
             await self._wire.send(*answer, patience_s=self._patience_s)
         finally:
-            quotas.let_go(self._connection, largest)
+            quotas.release(self._connection, largest)
             if self._relay is not None:
                 self._relay.delivered()

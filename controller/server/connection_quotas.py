@@ -1,11 +1,11 @@
-"""Who is let in, and who has to go when there is no room?
+"""Which connections are admitted, and which one is closed when there is no room?
 
-Brokers come first: on the listener between brokers a newcomer always gets in while any client is connected. Where
-there is no room it has to show who it is first: until then it is one of a few beyond the limit, of whom one goes for
-the next, of the address that has most of them. Once it has logged in, or made a request that only brokers make, it
-pushes out the client that has been idle for longest, or one that has hung up while it was being answered. One that has
-only asked something pushes out no client that has logged in. On other listeners a newcomer beyond the limit is turned
-away.
+Brokers come first: on the inter-broker listener a newcomer is always admitted while any client is connected. When all
+places are taken, the newcomer must first identify itself: until then it is one of a few beyond the limit, of which the
+next newcomer displaces one, from the address that has most of them. Once it has logged in, or made a request that only
+brokers make, it displaces the client that has been idle longest or has hung up while being answered. A newcomer that
+has made only other requests displaces no client that has logged in. On other listeners, newcomers beyond the limit are
+refused.
 
 Source: Kafka's ConnectionQuotas and `closeLowestPriorityChannel`; KIP-402, KIP-612.
 """
@@ -25,14 +25,15 @@ _UNLIMITED = 2**31 - 1
 
 
 class OpenConnection:
-    """One connection that was let in.
+    """One admitted connection.
 
     Shape:
-        `since` is when it was let in, or last asked something; `leave` ends it; `has_hung_up` says whether the client
-        has gone, which is not noticed by itself while its request is being answered.
+        `since` is when it was admitted or last made a request; `leave` closes it; `has_hung_up` says whether the client
+        has gone, which nothing else notices while its request is being answered.
     """
 
     def __init__(self, listener: str, address: str, since: float) -> None:
+        """A new connection that cannot be closed from here yet."""
         self.listener = listener
         self.address = address
         self.since = since
@@ -43,11 +44,11 @@ class OpenConnection:
 
 
 class TurnedAway(Exception):
-    """The connection must be closed; the text is a reason that is short and stable."""
+    """The connection must be refused; the text is a short, stable reason."""
 
 
 class ConnectionQuotas:
-    """All connections of all listeners."""
+    """The connections of all listeners."""
 
     def __init__(self, limits: Limits, inter_broker_listener: str | None = None) -> None:
         self._limits = limits
@@ -62,10 +63,10 @@ class ConnectionQuotas:
         return len(self._connections)
 
     def enter(self, connection: OpenConnection) -> OpenConnection | None:
-        """Let somebody in; who has to go for it.
+        """Admit a connection; return the one to close for it, if any.
 
         Raises:
-            TurnedAway: there is no room, or not for this listener or address.
+            TurnedAway: there is no room, or none for this listener or address.
         """
         limits, address, listener = self._limits, connection.address, connection.listener
         most = limits.most_for_address.get(address, limits.most_per_address)
@@ -83,14 +84,15 @@ class ConnectionQuotas:
         self._by_listener[listener] += 1
         self._by_address[address] += 1
         if leaving is not None:
-            self._push_out(leaving)
+            self._displace(leaving)
         return leaving
 
     def settle(self, connection: OpenConnection) -> OpenConnection | None:
-        """It is known now, or better known, who this is; who has to go for it, where it was beyond the limit.
+        """The connection has identified itself, or done so more precisely. If it was beyond the limit, return the
+        connection to close for it.
 
-        That is the connection itself where there are only brokers. One that has only asked something, as a broker does
-        first that need not log in, may stay beyond the limit.
+        That may be the connection itself, if all others are brokers'. One that has only made a request, as brokers do
+        first where no login is needed, may stay beyond the limit.
         """
         if connection.listener != self.inter_broker_listener or not self._crowd(connection.listener, 0)[1]:
             return None
@@ -102,11 +104,11 @@ class ConnectionQuotas:
         others = (c for c in around if c not in fresh | {connection} and (may_push_all or not c.is_identified))
         leaving = self._least_missed(others) or (connection if may_push_all else None)
         if leaving is not None:
-            self._push_out(leaving)
+            self._displace(leaving)
         return leaving
 
     def _crowd(self, listener: str, more: int) -> tuple[list[OpenConnection], str]:
-        """Who is in the way of so many more there, and why; no reason where there is room."""
+        """The connections in the way of `more` newcomers on a listener, and the reason; no reason if there is room."""
         limits = self._limits
         if self._by_listener[listener] + more > limits.most_per_listener.get(listener, _UNLIMITED):
             return [c for c in self._connections if c.listener == listener], LISTENER_FULL
@@ -115,12 +117,12 @@ class ConnectionQuotas:
         return [], ""
 
     def _is_fresh(self, connection: OpenConnection, now: float) -> bool:
-        """Whether it may be a broker that has had no time yet to say so."""
+        """Whether it may be a broker that has had no time to identify itself."""
         is_newcomer = connection.listener == self.inter_broker_listener and not connection.is_known
         return is_newcomer and not connection.is_broker and now - connection.since < _GRACE_S
 
     def _newcomer_to_go(self, connections: Iterable[OpenConnection]) -> OpenConnection | None:
-        """One that has not said who it is; of the address that has most of those, so that others have time to."""
+        """An unidentified connection to close: from the address with most of them, which leaves others time."""
         newcomers = [c for c in connections if not (c.is_known or c.is_broker or c.is_busy)]
         of_address = Counter(c.address for c in newcomers)
         return min(newcomers, key=lambda c: (-of_address[c.address], c.since), default=None)
@@ -137,9 +139,10 @@ class ConnectionQuotas:
                 del counter[key]
 
     def hold(self, connection: OpenConnection, answer: bytes, now: float) -> OpenConnection | None:
-        """An answer is being sent; who has to go because it has not taken its own for longest.
+        """An answer is being sent. Return the connection to close, the one that has left its own answer unread longest,
+        if too much is held.
 
-        One that several clients wait for is counted once.
+        An answer that several clients share is counted once.
         """
         connection.unsent_since = now
         holders, size = self._unsent.get(id(answer), (0, len(answer)))
@@ -150,11 +153,11 @@ class ConnectionQuotas:
         sending = [c for c in self._connections if c.unsent_since is not None and c is not connection]
         slowest = min(sending, key=lambda c: (c.is_broker, c.unsent_since or 0.0), default=None)
         if slowest is not None:
-            self._push_out(slowest)
+            self._displace(slowest)
         return slowest
 
-    def let_go(self, connection: OpenConnection, answer: bytes) -> None:
-        """An answer was sent, or never will be."""
+    def release(self, connection: OpenConnection, answer: bytes) -> None:
+        """An answer was sent or given up."""
         connection.unsent_since = None
         holders, size = self._unsent.pop(id(answer))
         if holders > 1:
@@ -162,14 +165,15 @@ class ConnectionQuotas:
         else:
             self.unsent_bytes -= size
 
-    def _push_out(self, connection: OpenConnection) -> None:
+    def _displace(self, connection: OpenConnection) -> None:
         self.left(connection)
         connection.leave()
 
     def _least_missed(self, connections: Iterable[OpenConnection]) -> OpenConnection | None:
-        """The idle client on another listener than the brokers' before others, then who never asked anything.
+        """The best connection to close: idle clients on other listeners than the brokers' first, then those that never
+        made a request.
 
-        Before whoever has asked something, one that does not wait for its answer any more.
+        Among equals, those that no longer wait for their answer go first.
         """
         clients = [c for c in connections if not c.is_broker]
         chosen = min(
@@ -183,9 +187,9 @@ class ConnectionQuotas:
 
 
 def _nothing() -> None:
-    """There is nothing to end yet."""
+    """For a connection that cannot be closed yet."""
 
 
 def _stays() -> bool:
-    """Nobody knows of any end yet."""
+    """For a connection whose end cannot be seen yet."""
     return False

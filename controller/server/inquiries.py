@@ -1,4 +1,4 @@
-"""Which requests wait for an answer of the present term?"""
+"""Which requests wait for an answer of the current term?"""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, CallId
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
-from controller.wire.apis import STANDING_BY, requests_of
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, requests_of
 
-OF_ANY_NODE = requests_of(STANDING_BY)
+OF_ANY_NODE = requests_of(BY_BROKERS_ON_STANDBY)
 
 
-class NothingKnown(Exception):
-    """A process that does not lead cannot answer what clients ask of any node; a refusal would be believed."""
+class NotLeading(Exception):
+    """A process that does not lead cannot answer requests for any node; clients would believe an error answer."""
 
 
 class Inquiries:
-    """Brings requests to the term and its answers back; without a term every request is refused at once.
+    """Passes requests to the term and its answers back. Without a term, refuses every request at once.
 
-    Every request is answered exactly once, by the term or when it ends. An answer for somebody who has hung up
-    goes nowhere.
+    Every request gets exactly one answer, from the term or at the term's end. An answer for a client that has gone is
+    dropped.
     """
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class Inquiries:
 
     @property
     def is_led(self) -> bool:
-        """Whether there is a term that answers."""
+        """Whether a term is answering."""
         return self._emit is not None
 
     def begin_term(self, emit: Callable[[Asked], None]) -> None:
-        """From now on requests go there."""
+        """Pass requests to this term from now on."""
         self._emit = emit
 
     def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
-        """The term is over: refuse what waits, and what comes until the next one begins."""
+        """The term is over: refuse waiting requests, and new ones until the next term begins."""
         self._emit = None
         waiting, self._waiting = self._waiting, {}
         for request, future in waiting.values():
@@ -56,20 +56,20 @@ class Inquiries:
                 _refuse(future, request, error)
 
     def answer(self, answer: Answer) -> None:
-        """The term's answer to one request."""
+        """Deliver the term's answer to one request."""
         found = self._waiting.pop(answer.call, None)
         if found is not None and not found[1].done():
             found[1].set_result(answer.reply)
 
     async def ask(self, request: Request, caller: Caller) -> Reply:
-        """The answer to a request, be it a refusal.
+        """The answer, or an error answer.
 
         Raises:
-            NothingKnown: something was asked for that any node answers, and this process does not lead.
+            NotLeading: the request is for any node, and this process does not lead.
         """
         if self._emit is None:
             if isinstance(request, OF_ANY_NODE):
-                raise NothingKnown
+                raise NotLeading
             return refusal(request, ErrorCode.NOT_CONTROLLER)
         ask = CallId(next(self._numbers))
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -83,6 +83,6 @@ class Inquiries:
 
 def _refuse(future: asyncio.Future[Reply], request: Request, error: ErrorCode) -> None:
     if isinstance(request, OF_ANY_NODE):
-        future.set_exception(NothingKnown())
+        future.set_exception(NotLeading())
     else:
         future.set_result(refusal(request, error))

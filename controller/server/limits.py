@@ -1,4 +1,4 @@
-"""How many connections are there room for, and which addresses are limited?"""
+"""How many connections fit, and which addresses are limited?"""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import socket
 from collections.abc import Mapping
 
 RESERVED_DESCRIPTORS = 160
-"""For ZooKeeper, the HTTP server, logs, the journal, the loop itself, and newcomers beyond the limit."""
+"""For ZooKeeper, the HTTP server, logs, the journal, the event loop, and newcomers beyond the limit."""
 
 
 def connections_within(most_connections: int, *, is_relaying: bool) -> int:
-    """How many connections the limit of open files leaves room for, once it is raised as far as this process may.
+    """How many connections the limit of open files allows, once raised as far as this process may.
 
-    One descriptor in eight and `RESERVED_DESCRIPTORS` stay free for ZooKeeper, brokers and HTTP. A client whose
-    requests are relayed may take a second one, to a broker.
+    One descriptor in eight and `RESERVED_DESCRIPTORS` stay free for ZooKeeper, brokers and HTTP. Each relayed client
+    may take a second descriptor, for a broker.
     """
     each = 2 if is_relaying else 1
     wanted = (most_connections * each + RESERVED_DESCRIPTORS) * 8 // 7 + 1
@@ -36,7 +36,7 @@ def _raised_to(wanted: int) -> int:
 
 
 def by_address(limits: Mapping[str, int]) -> dict[str, int]:
-    """Limits of hosts, by each of their addresses; a name that nobody knows limits nobody."""
+    """The hosts' limits by address; a name that does not resolve limits no client."""
     found: dict[str, int] = {}
     for host, most in limits.items():
         try:

@@ -1,4 +1,4 @@
-"""Where does the controller listen, and who is let in?"""
+"""On which addresses does the controller listen, and how is one served?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from controller.server.accepting import Acceptor, Welcome, listen, reason_of_fai
 from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.relay import Brokers, Relay
-from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
+from controller.server.service import AuthorizerOfTypes, Judged, ListenerAccess, ServerObserver, Service
 from controller.settings.limits import Limits
 from zk_layout.ids import BrokerId
 
@@ -35,31 +35,31 @@ class ListenerSettings(Struct, frozen=True):
     """One address to listen on; port 0 takes a free one.
 
     Shape:
-        `door` says who is let in, and how.
+        `access` says how clients authenticate.
     """
 
     name: str
     host: str
     port: int
     relays: bool = True
-    door: Door = Door()
+    access: ListenerAccess = ListenerAccess()
 
 
 class Unobserved:
-    """An observer that looks away."""
+    """An observer that ignores everything."""
 
     def answered(self, listener: str, api_key: int, took_s: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def connections_changed(self, count: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def client_disconnected(self, reason: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Server:
-    """The Kafka protocol server; it lives as long as the process and serves one term after the other."""
+    """The Kafka protocol server. Lives as long as the process and serves one term after another."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Server:
         inter_broker_listener: str | None = None,
         observer: ServerObserver | None = None,
     ) -> None:
-        """Nothing listens yet. Without `brokers` nothing is relayed."""
+        """Without `brokers`, nothing is relayed. Listens only after `start`."""
         self._listeners = listeners
         self._brokers = brokers
         self._limits = limits or Limits()
@@ -81,17 +81,18 @@ class Server:
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []
         self._troubles = Troubles()
-        self._deaf: set[str] = set()
+        self._not_accepting: set[str] = set()
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
 
     def judge(self, is_allowed_for_any: AuthorizerOfTypes, judged: Judged) -> None:
-        """Ask from now on about types of resources here, and tell there what is decided about clients' rights."""
+        """From now on, decide rights by resource type with `is_allowed_for_any` and report decisions about clients'
+        rights to `judged`."""
         self._service.is_allowed_for_any = is_allowed_for_any
         self._service.judged = judged
 
     def withhold(self, withheld: Callable[[], Withheld | None]) -> None:
-        """From now on clients are served, and anything is passed on for them, only while this gives no reason not to;
-        and where nobody judges here, only to nodes that say that nobody does there."""
+        """From now on, serve and forward requests of clients only while `withheld` gives no reason. Without an
+        authorizer here, forward only to nodes that say they have none either."""
         self._service.withheld = withheld
         if self._brokers is not None:
             self._brokers.shuns_judges = self._brokers.is_allowed is anybody
@@ -102,10 +103,10 @@ class Server:
         return {name: int(sockets[0].getsockname()[1]) for name, sockets in self._sockets.items()}
 
     async def start(self) -> None:
-        """Listen everywhere.
+        """Listen on every address.
 
         Raises:
-            OSError: an address is taken or not ours; then nothing listens.
+            OSError: an address is taken or not local; then nothing listens.
         """
         try:
             for settings in self._listeners:
@@ -123,55 +124,55 @@ class Server:
 
     @property
     def cannot_accept(self) -> bool:
-        """Whether a listener failed to accept the last connection that came there."""
-        return bool(self._deaf)
+        """Whether a listener failed to accept its last connection."""
+        return bool(self._not_accepting)
 
     def report_to(self, troubles: Troubles) -> None:
-        """Say from now on here where connections cannot be accepted."""
+        """Report to `troubles` when connections cannot be accepted."""
         self._troubles = troubles
 
     def ask_for_quotas(self, limits_users: Callable[[], bool]) -> None:
-        """From now on this says whether it matters to a quota which user a request is from."""
+        """From now on, ask `limits_users` whether any quota depends on a request's user."""
         self._service.limits_users = limits_users
 
     def show(self, own_configs: Callable[[], Mapping[str, BrokerConfig]]) -> None:
-        """To those who take this node for a broker, these settings are its own."""
+        """Show `own_configs` to clients that take this node for a broker."""
         self._service.own_configs = own_configs
 
     def expect(self, client_id: str) -> Callable[[], bool]:
-        """Look out for a client of this name; what is returned says whether it has come, and forgets it."""
+        """Watch for a client with this id. The function returned says whether it has come, and stops watching."""
         expected = self._service.expected
         expected[client_id] = False
         return lambda: expected.pop(client_id, False)
 
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
-        """The term had a turn: what clients were told may no longer be so."""
+        """Drop cached metadata answers that this turn's events may have made stale."""
         self._service.metadata.changed(events)
 
     def begin_term(self, emit: Callable[[Asked], None]) -> None:
-        """From now on requests become events."""
+        """Turn requests into events of this term."""
         self._service.metadata.forget()
         self._inquiries.begin_term(emit)
 
     async def ask(self, request: Request, caller: Caller) -> Reply:
-        """The answer to a request that comes from this process itself.
+        """The answer to a request of this process itself.
 
         Raises:
-            NothingKnown: a description of the cluster was asked for, and this process does not lead.
+            NotLeading: the request describes the cluster, and this process does not lead.
         """
         return await self._inquiries.ask(request, caller)
 
     def answer(self, answer: Answer) -> None:
-        """Carry out an `Answer`; nothing happens if the client has gone."""
+        """Carry out an `Answer`; does nothing if the client has gone."""
         self._inquiries.answer(answer)
 
     def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
-        """The term is over: refuse every unanswered request, and every further one until the next term."""
+        """The term is over: refuse every unanswered request, and new ones until the next term."""
         self._service.metadata.forget()
         self._inquiries.refuse_all(error)
 
     async def close(self) -> None:
-        """Stop listening and hang up on everybody."""
+        """Stop listening and close every connection."""
         acceptors, self._acceptors = self._acceptors, []
         for task in (*acceptors, *self._connections):
             task.cancel()
@@ -186,10 +187,10 @@ class Server:
     def _accepted(self, listener: str, failure: Exception | None) -> None:
         part = f"listener {listener}"
         if failure is None:
-            self._deaf.discard(listener)
+            self._not_accepting.discard(listener)
             self._troubles.right(part)
             return
-        self._deaf.add(listener)
+        self._not_accepting.add(listener)
         unexpected = None if isinstance(failure, OSError) else failure
         self._troubles.wrong(part, "a connection cannot be accepted", reason_of_failure(failure), unexpected)
 
@@ -197,7 +198,7 @@ class Server:
         return settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
 
     def _welcome(self, settings: ListenerSettings) -> Welcome:
-        loop, tls, service = asyncio.get_running_loop(), settings.door.tls, self._service
+        loop, tls, service = asyncio.get_running_loop(), settings.access.tls, self._service
         handshakes = service.brokers_handshakes if self._is_brokers_own(settings) else service.handshakes
 
         def opening(accepted: socket.socket) -> Wire:
@@ -215,7 +216,7 @@ class Server:
             if leaving is not None:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, settings.door)
+            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, settings.access)
             task = loop.create_task(client.serve())
             connection.leave, connection.has_hung_up = task.cancel, wire.has_hung_up
             self._connections[task] = connection, wire
@@ -226,7 +227,7 @@ class Server:
 
     def _left(self, task: asyncio.Task[None]) -> None:
         connection, wire = self._connections.pop(task)
-        wire.close()  # a task that was cancelled before it began has not done so
+        wire.close()  # a task cancelled before it started never closes its socket
         self._service.quotas.left(connection)
         self._observer.connections_changed(len(self._connections))
 

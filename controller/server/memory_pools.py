@@ -1,4 +1,4 @@
-"""How much memory may requests take together, and which of them wait when it is used up?
+"""How much memory may requests use together, and which of them wait when it is used up?
 
 Source: Kafka's `queued.max.request.bytes` and SimpleMemoryPool, which lets one more in while anything is left.
 """
@@ -24,7 +24,7 @@ _GROWTH = 32  # a decoded request is larger than its bytes
 
 
 class Reservation:
-    """A part of a pool for a request that arrives. While others wait, it has little time."""
+    """Part of a pool, for an arriving request. While others wait, its time is short."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -32,13 +32,13 @@ class Reservation:
         self._limit: asyncio.Timeout | None = None
 
     def hurry_with(self, limit: asyncio.Timeout) -> None:
-        """What ends its arrival."""
+        """Set the timeout of its arrival."""
         self._limit = limit
         if self._is_hurried:
             self.hurry()
 
     def hurry(self) -> None:
-        """Others wait."""
+        """Shorten the timeout: others wait."""
         self._is_hurried = True
         if self._limit is not None and not self.is_complete and not self._limit.expired():
             soon = asyncio.get_running_loop().time() + HURRIED_S
@@ -47,11 +47,10 @@ class Reservation:
 
 
 class MemoryPool:
-    """So many bytes, given out to the smallest wish first: who asks for much can wait, who asks for little cannot be
-    kept waiting by it.
+    """A number of bytes, granted to the smallest request first, so that a large one cannot make a small one wait.
 
-    Whoever asks while anything is left gets all it asked for, so that no request is too large for ever; the pool may
-    be exceeded by one request.
+    A request is granted in full while anything is left, so that none is too large forever; one request may thus exceed
+    the pool.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -63,7 +62,7 @@ class MemoryPool:
 
     @contextlib.asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[Reservation]:
-        """Wait until there is memory, and give it back in the end."""
+        """Wait for memory, and return it at the end."""
         await self.enter(size)
         held = Reservation()
         self._held[held] = None
@@ -76,7 +75,7 @@ class MemoryPool:
             self.leave(size)
 
     async def enter(self, size: int) -> None:
-        """Wait until there is memory; `leave` gives it back."""
+        """Wait for memory; `leave` returns it."""
         if not self._waiting and self.taken_bytes < self._most_bytes:
             self.taken_bytes += size
             return
@@ -92,7 +91,7 @@ class MemoryPool:
             raise
 
     def leave(self, size: int) -> None:
-        """Give so much back, and let in those who wait."""
+        """Return memory and wake those that wait for it."""
         self.taken_bytes -= size
         while self._waiting and self.taken_bytes < self._most_bytes:
             wanted, _, future = self._waiting.pop(0)
@@ -102,10 +101,10 @@ class MemoryPool:
 
 
 class MemoryPools:
-    """Memory for requests that arrive, and for those that are open, from their decoding to their answer.
+    """Memory for arriving requests, and for open ones from decoding to answer.
 
-    Each kind has its own: changes may wait for brokers for a minute, relayed requests for a broker that hangs, and
-    neither may keep reads waiting, nor any of them what brokers themselves ask.
+    Each kind has its own pool: changes may wait a minute for brokers, and relayed requests for a broker that hangs.
+    Neither may delay reads, and none of them the brokers' own requests.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -117,10 +116,10 @@ class MemoryPools:
         self._strangers = MemoryPool(max(1, limits.queued_bytes // 4))
         self._strangers_of_brokers = MemoryPool(max(1, limits.queued_bytes // 4))
         self.responses = MemoryPool(limits.queued_bytes)
-        """Of brokers, until the client has taken them."""
+        """For answers to brokers, until the client has read them."""
 
     def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
-        """MemoryPool for a request that is about to be received; small ones need none."""
+        """Memory for a request about to be received; small ones need none."""
         if size <= _SMALL_BYTES:
             return contextlib.nullcontext(Reservation())
         if pool_of(key) is Pool.BROKERS_OWN:
@@ -128,15 +127,14 @@ class MemoryPools:
         return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
 
     def before_login(self, size: int, *, is_brokers_own: bool) -> AbstractAsyncContextManager[Reservation]:
-        """Memory for what somebody says whom nobody knows yet. On the brokers' own listener it waits for no stranger
-        of another; the tokens of most mechanisms are small, and wait for nobody.
-        """
+        """Memory for messages before authentication. Those on the brokers' own listener do not wait for those of other
+        listeners. Most mechanisms' tokens are small and never wait."""
         if size <= _TOKEN_BYTES:
             return contextlib.nullcontext(Reservation())
         return (self._strangers_of_brokers if is_brokers_own else self._strangers).take(size)
 
     def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
-        """Memory for what a request becomes when it is decoded."""
+        """Memory for a decoded request."""
         pool = pool_of(key)
         return self.relayed(size) if pool is Pool.RELAYED else self._open[pool].take(size * _GROWTH)
 

@@ -1,8 +1,8 @@
-"""How is everybody told of the cluster without holding up whoever else wants something?
+"""How are clients sent large metadata answers without holding up other requests?
 
-The term describes a part of the cluster at a time, other parts of the process get as much time in between, and only
-one large part is described at once. An answer with all topics is made once for all who wait for it, one at a time, and
-kept while the cluster does not change. Who has hung up while it waited is forgotten.
+The term describes a part of the cluster at a time; in between, other parts of the process run. Only one large part is
+described at once. An answer with all topics is made once for all clients that wait for it, one at a time, and cached
+until the cluster changes. A client that hangs up while it waits is dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_PAUSE_S = 0.05
 
 
 _Key = tuple[str, int, tuple[bool, bool], tuple[str, str] | None]
-"""The listener, the version, whether operations are told and, where rights are judged, who asked from where."""
+"""The listener, the version, whether operations are included and, with an authorizer, the caller."""
 
 
 class _Kept(Struct, frozen=True):
@@ -46,7 +46,7 @@ def _stays() -> bool:
 
 
 class MetadataAnswers:
-    """The bodies of Metadata answers."""
+    """Makes and caches the bodies of Metadata answers."""
 
     def __init__(self, inquiries: Inquiries) -> None:
         self._inquiries = inquiries
@@ -56,31 +56,31 @@ class MetadataAnswers:
         self._few, self._many = asyncio.Semaphore(FEW_AT_ONCE), asyncio.Lock()
 
     def changed(self, events: Sequence[Event]) -> None:
-        """The term had a turn: whatever it was told may have changed what clients see, unless they only asked."""
+        """Drop the cache if a turn's events may have changed what clients see; requests that only read do not."""
         if not all(isinstance(e, Asked) and isinstance(e.request, DescribeCluster | ListReassignments) for e in events):
             self._generation += 1
 
     def forget(self) -> None:
-        """Another term begins, or none."""
+        """Drop the cache: another term begins, or none."""
         self._generation += 1
         self._kept.clear()
 
     async def body(
         self, request: DescribeCluster, version: int, caller: Caller, has_hung_up: Callable[[], bool] = _stays
     ) -> bytes:
-        """The answer to a request in this version, without its header.
+        """The body of the answer in this version, without the header.
 
         Raises:
-            NothingKnown: this process does not lead.
-            ConnectionResetError: the client has hung up meanwhile.
+            NotLeading: this process does not lead.
+            ConnectionResetError: the client has hung up.
         """
         if request.topics is not None:
             return await self._of_some(request, request.topics, version, caller, has_hung_up)
-        asked_at, told = self._generation, (request.with_cluster_operations, request.with_topic_operations)
-        for_all: _Key = (caller.listener, version, told, None)
-        own: _Key = (caller.listener, version, told, (caller.principal, caller.address))
+        asked_at, operations = self._generation, (request.with_cluster_operations, request.with_topic_operations)
+        for_all: _Key = (caller.listener, version, operations, None)
+        own: _Key = (caller.listener, version, operations, (caller.principal, caller.address))
         async with self._building:
-            _demand_somebody(has_hung_up)
+            _demand_connected(has_hung_up)
             key = for_all if for_all in self._kept else own
             kept = self._kept.pop(key, None)
             if kept is None or kept.generation < asked_at:
@@ -93,7 +93,7 @@ class MetadataAnswers:
             return kept.body
 
     async def _of_all(self, asked: DescribeCluster, version: int, caller: Caller) -> tuple[bytes, bool]:
-        """The body, and whether it is the same for everybody on this listener."""
+        """The body, and whether all clients on this listener may share it."""
         made = _Answer(MetadataEncoder(version))
         after: TopicName | None = None
         while True:
@@ -129,7 +129,7 @@ class MetadataAnswers:
         has_hung_up: Callable[[], bool],
     ) -> ClusterDescription:
         async with lane:
-            _demand_somebody(has_hung_up)
+            _demand_connected(has_hung_up)
             began = time.thread_time()
             found = await self._inquiries.ask(request, caller)
             assert isinstance(found, ClusterDescription)
@@ -139,17 +139,17 @@ class MetadataAnswers:
         return found
 
 
-def _demand_somebody(has_hung_up: Callable[[], bool]) -> None:
+def _demand_connected(has_hung_up: Callable[[], bool]) -> None:
     if has_hung_up():
-        raise ConnectionResetError("the client has hung up before its turn came")
+        raise ConnectionResetError("the client hung up before its turn came")
 
 
 class _Answer:
-    """An answer that is made of several descriptions.
+    """An answer assembled from several descriptions.
 
     Shape:
-        `count` are the topics in it. `begun` is a topic of which not all partitions have been described; `within` is
-        the first partition of it that is missing.
+        `count` is the number of topics in it. `begun` is a topic described only in part; `within` is
+        the first partition missing.
     """
 
     def __init__(self, encoder: MetadataEncoder) -> None:
@@ -160,7 +160,7 @@ class _Answer:
         self._begun: TopicMetadata | None = None
 
     def add(self, found: ClusterDescription) -> Iterator[None]:
-        """Take in what was described, a bounded number of pieces at a time."""
+        """Add a description, a bounded number of pieces at a time."""
         topics = list(found.topics)
         begun, self._begun, self.within = self._begun, None, found.rest
         if begun is not None and topics and topics[0].name == begun.name and topics[0].error is ErrorCode.NONE:
@@ -174,6 +174,6 @@ class _Answer:
         self.count += len(topics)
 
     def body(self, found: ClusterDescription) -> bytes:
-        """All of it, with the brokers as they were described last."""
+        """The whole body, with the brokers of the last description."""
         self._pieces[0] = self._encoder.head(found, self.count)
         return b"".join((*self._pieces, self._encoder.tail(found)))

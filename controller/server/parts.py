@@ -1,7 +1,7 @@
-"""How does the term take a long request without a long turn? In parts that have nothing to do with each other.
+"""How does the term take a long request without a long turn? In parts that are independent of each other.
 
-Only requests are divided whose entries are decided one by one. AlterPartitionReassignments is not: all its moves are
-one request, with one id and one status; the term takes it in over several turns.
+Only requests whose entries are decided one by one are split. AlterPartitionReassignments is not: its moves share one id
+and one status, and the term takes them in over several turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Replies = (
 
 
 def parts_of(request: requests.Request) -> list[requests.Request]:
-    """The request, or several that ask the same together. What is said twice of one thing stays together."""
+    """The request, or several that together ask the same. Duplicate entries about one thing stay in one part."""
     match request:
         case requests.AlterPartition():
             proposals = _parts(request.proposals, lambda p: (p.topic, p.partition), _one)
@@ -66,7 +66,7 @@ def parts_of(request: requests.Request) -> list[requests.Request]:
 
 
 def whole(replies: Sequence[Reply]) -> Reply:
-    """The answer to all parts together, with the first error that is about a part as a whole."""
+    """The joint answer to all parts, with the first error that concerns a whole part."""
     first = replies[0]
     if len(replies) == 1 or not isinstance(first, _Replies):
         return first
@@ -81,7 +81,7 @@ def whole(replies: Sequence[Reply]) -> Reply:
 
 
 async def ask_in_parts(inquiries: Inquiries, request: requests.Request, caller: requests.Caller) -> Reply:
-    """The answer to a request, each part of which is asked in a turn of its own."""
+    """Ask each part in a turn of its own, and join the answers."""
     parts = parts_of(request)
     if len(parts) == 1:
         return await inquiries.ask(request, caller)
@@ -93,7 +93,7 @@ async def ask_in_parts(inquiries: Inquiries, request: requests.Request, caller: 
     return whole([task.result() for task in asking])
 
 
-_BETWEEN_PARTS_S = 0.001  # a turn of the loop or two, so that the next part comes to a turn of its own
+_BETWEEN_PARTS_S = 0.001  # a turn of the loop or two, so that the next part gets a turn of its own
 
 
 def _one(_: object) -> int:
@@ -103,7 +103,7 @@ def _one(_: object) -> int:
 def _parts(
     entries: Sequence[_Entry], about: Callable[[_Entry], Hashable], weight: Callable[[_Entry], int]
 ) -> list[tuple[_Entry, ...]]:
-    """At least one part, be it without entries."""
+    """At least one part, even without entries."""
     if sum(map(weight, entries)) <= MOST_AT_ONCE:
         return [tuple(entries)]
     together: dict[Hashable, list[_Entry]] = {}

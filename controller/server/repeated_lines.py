@@ -1,4 +1,4 @@
-"""Has enough been said about this? So many lines for each cause, then one now and then with how many were left out."""
+"""Has this been logged often enough? The first lines of each cause, then one now and then with the number left out."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class _Said(Struct):
 
 
 class RepeatedLines:
-    """Bounds how often each cause is logged. Causes must be few: they are remembered for ever."""
+    """Limits how often each cause is logged. Causes must be few, since they are kept forever."""
 
     def __init__(self, first: int = FIRST, every_s: float = EVERY_S) -> None:
         self._first, self._every_s = first, every_s
         self._said: dict[str, _Said] = {}
 
     def say(self, cause: str, now: float) -> int | None:
-        """None to be silent; otherwise how often the same was not said since the last time."""
+        """None to log nothing; otherwise the number of lines left out since the last one."""
         said = self._said.get(cause)
         if said is None or now - said.at >= self._every_s:
             unsaid = 0 if said is None else said.unsaid
@@ -39,5 +39,5 @@ class RepeatedLines:
 
 
 def shortened(text: str) -> str:
-    """A text from outside as it may be logged."""
+    """A text from outside, cut short for the log."""
     return lines.cut(text, LONGEST_TEXT)

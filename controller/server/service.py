@@ -30,40 +30,40 @@ Judged = Callable[[Caller, str, AclOperation, ResourcePattern, bool], None]
 
 
 class ServerObserver(Protocol):
-    """Is told what happens on listeners, on the event loop; it must return at once."""
+    """Receives what happens on listeners, on the event loop; must return at once."""
 
     def answered(self, listener: str, api_key: int, took_s: float) -> None:
-        """A request was answered; `took_s` counts from its last byte's arrival."""
+        """A request was answered; `took_s` counts from the arrival of its last byte."""
 
     def connections_changed(self, count: int) -> None:
-        """So many connections are open on all listeners."""
+        """The number of open connections on all listeners."""
 
     def client_disconnected(self, reason: str) -> None:
         """The controller closed or refused a connection; `reason` is short and stable."""
 
 
 class Tls(Protocol):
-    """How connections of one listener are encrypted: `controller.security.tls.tls`."""
+    """TLS on one listener: `controller.security.tls.tls`."""
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The context for the next connection."""
 
     def principal(self, certificate: bytes) -> str:
-        """Whom the certificate of a client (DER) stands for, such as User:CN=ann.
+        """The principal of a client certificate (DER), such as User:CN=ann.
 
         Raises:
-            AuthenticationFailed: nobody.
+            AuthenticationFailed: it has none.
         """
 
     def reason(self, error: ssl.SSLError) -> str:
-        """Why a handshake failed, for who reads the log."""
+        """Why a handshake failed, for the log."""
 
 
-class Door(Struct, frozen=True):
-    """How one listener lets clients in: with `tls` encrypted, with `login` only who logs in by SASL.
+class ListenerAccess(Struct, frozen=True):
+    """The security of one listener: encrypted with `tls`, authenticated by SASL with `login`.
 
-    Logins wait until `is_ready`: a client that is refused takes its password for wrong, and may give up for good.
-    Before a login no message has more than `most_login_bytes`: Kafka's sasl.server.max.receive.size.
+    Logins wait until `is_ready`: a client refused too early takes its password for wrong and may give up for good.
+    Before a login, no message exceeds `most_login_bytes`: Kafka's sasl.server.max.receive.size.
     """
 
     tls: Tls | None = None
@@ -76,8 +76,8 @@ def _nothing(*_: object) -> bool:
     return False
 
 
-def _nobody_listens(*_: object) -> None:
-    """Nothing is kept."""
+def _not_recorded(*_: object) -> None:
+    """For a service without a log of decisions."""
 
 
 class Service:
@@ -97,9 +97,9 @@ class Service:
         self.is_allowed_for_any: AuthorizerOfTypes = _nothing
         """Whether a client may do something with at least one resource of a type."""
         self.withheld: Callable[[], Withheld | None] = lambda: None
-        """Why nothing is done for clients that they would have to be allowed elsewhere, if so."""
-        self.judged: Judged = _nobody_listens
-        """Hears what was decided about rights, and for which request, where somebody judges at all."""
+        """Why requests that need an authorizer of this process are refused, if they are."""
+        self.judged: Judged = _not_recorded
+        """Receives decisions about rights and the requests they concern, where there is an authorizer."""
         self.own_id = own_id
         self.observer = observer
         self.limits = limits
@@ -110,16 +110,16 @@ class Service:
         self.pools = MemoryPools(limits)
         self.repeated = RepeatedLines()
         self.expected: dict[str, bool] = {}
-        """Clients that are looked out for, by name, and whether they have come."""
+        """Client ids that are watched for, and whether they have come."""
         self.handshakes = ThreadPoolExecutor(1, "handshakes")
         self.brokers_handshakes = ThreadPoolExecutor(1, "brokers-handshakes")
-        """Where TLS handshakes are computed, one at a time; however many strangers come, brokers do not wait for them
-        where they have a listener of their own."""
+        """Computes TLS handshakes, one at a time. Where brokers have a listener of their own, they do not wait for
+        those of other clients."""
         self.beside = ThreadPoolExecutor(1, "requests")
-        """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
+        """Decodes and encodes large requests, one at a time, while the event loop goes on."""
 
     def may(self, caller: Caller, api_key: int, operation: AclOperation, resource: ResourcePattern) -> bool:
-        """Whether a client may do this, which it wants by a request of this kind."""
+        """Whether a client may do what its request of this type needs."""
         if operation is not AclOperation.CLUSTER_ACTION and self.withheld() is not None:
             return False
         is_allowed = self.is_allowed(caller, operation, resource)

@@ -1,4 +1,4 @@
-"""What settings does a new topic have that nobody gave it? Those that a live broker uses.
+"""What settings does a new topic have that its creator did not set? Those a live broker uses.
 
 Source: KIP-525; Kafka's ZkAdminManager.maybePopulateMetadataAndConfigs, where the controller is a broker and knows.
 """
@@ -15,7 +15,7 @@ from controller.connections.broker import Broken, BrokerConnection
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, TopicConfig, TopicCreated, TopicsCreated
 from controller.core.topics.effective_configs import ASKED, effective
-from controller.server.relay import Brokers, NobodyToAsk
+from controller.server.relay import Brokers, NoBrokerAvailable
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
@@ -28,10 +28,10 @@ BrokerConfigs = Mapping[str, BrokerConfig]
 
 
 class TopicConfigs:
-    """Asks one live broker what it uses for topics; what it says is believed for a second.
+    """Asks one live broker for its topic defaults and caches them for a second.
 
-    Topics are there whether a broker answers or not: an answer to CreateTopics waits a few seconds at most, and says
-    without a broker that the settings are missing.
+    Topics are created whether or not a broker answers: the answer to CreateTopics waits a few seconds at most and then
+    says that the settings are missing.
     """
 
     def __init__(self, brokers: Brokers | None) -> None:
@@ -41,7 +41,7 @@ class TopicConfigs:
         self._repeated = RepeatedLines()
 
     async def of_a_broker(self, listener: str) -> BrokerConfigs | None:
-        """What a broker that can be reached on this listener uses; None where nobody says."""
+        """The defaults of a broker reachable on this listener; None if none answers."""
         async with self._asking:
             now = asyncio.get_running_loop().time()
             configs, until = self._known.get(listener, (None, 0.0))
@@ -55,11 +55,11 @@ class TopicConfigs:
             return None
         try:
             return await _described(self._brokers, listener)
-        except (NobodyToAsk, Broken, Malformed, Refused) as error:
+        except (NoBrokerAvailable, Broken, Malformed, Refused) as error:
             unsaid = self._repeated.say(listener, asyncio.get_running_loop().time())
             if unsaid is not None:
                 more = {"unsaid": unsaid} if unsaid else {}
-                _log.warning("no broker says what a new topic's settings are by default", reason=str(error), **more)
+                _log.warning("no broker reports the default settings of a new topic", reason=str(error), **more)
             return None
 
 

@@ -1,4 +1,4 @@
-"""Who stands for election, and what does it need for that?"""
+"""Who stands for election, and with which settings?"""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zk_layout.znodes.brokers import Registration
 
 
 class ClaimSettings(Struct, frozen=True):
-    """Who this process is in ZooKeeper, and how it goes there.
+    """This process's identity in ZooKeeper, and how it connects.
 
     Shape:
-        `protocol` is `inter.broker.protocol.version` as it is written; auto: it is found out from the brokers. `given`
-        are the keys that the operator has set; nothing is taken from the brokers for them.
+        `protocol` is `inter.broker.protocol.version` as written; auto: it is determined from the brokers. `given` are
+        the keys that the operator has set; nothing is taken from the brokers for them.
 
     Units:
         `request_timeout_s` is Kafka's `request.timeout.ms`.
@@ -33,7 +33,7 @@ class ClaimSettings(Struct, frozen=True):
 
 
 def claim_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> ClaimSettings:
-    """What the keys about this replica come to."""
+    """Build it from the keys about this replica."""
     return ClaimSettings(
         own_id=BrokerId(values.number("broker.id")),
         registration=Registration(listening.advertised, values.text("broker.rack") or None),
@@ -45,5 +45,5 @@ def claim_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings)
 
 
 def candidacy_of(values: Values, zookeeper: ZooKeeperSettings) -> CandidacySettings:
-    """Whom a claim may replace, and when."""
+    """Which holder a claim may replace, and when."""
     return CandidacySettings(TakeOver(values.text("controller.takeover")), zookeeper.session_timeout_ms / 1000)

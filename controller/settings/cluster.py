@@ -1,4 +1,4 @@
-"""What has a native controller from its broker, so that the brokers' value is in force where none is set here?"""
+"""What does a native controller take from its broker, so that the brokers' value applies where none is set here?"""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "delegation.token.expiry.check.interval.ms": "token_expiry_check_ms",
     }
 )
-"""Of each key that is marked † in docs/settings.md."""
+"""The rule for each key that is marked † in docs/settings.md."""
 
 
 class ClusterSettings(Struct, frozen=True):
-    """What brokers have as well: as it is set here, or with theirs, which may change while this process runs.
+    """Settings that brokers have as well: those made here, or the brokers', which may change while this process runs.
 
     Shape:
-        Leadership returns to preferred replicas only if it `is_rebalancing`. Of its quota a user may take
-        `quota_windows` at once.
+        Leadership returns to preferred replicas only if it `is_rebalancing`. A user may spend `quota_windows` of its
+        quota at once.
     """
 
     unclean_election: bool
@@ -49,25 +49,25 @@ class ClusterSettings(Struct, frozen=True):
     token_expiry_check_ms: int
 
     def overridden(self, by_key: Mapping[str, Value]) -> ClusterSettings:
-        """The same, where these values of the brokers are in force."""
+        """The same, with these values of the brokers in force."""
         return convert({**asdict(self), **{FIELDS[key]: value for key, value in by_key.items()}}, ClusterSettings)
 
     @property
     def topic_defaults(self) -> TopicDefaults:
-        """What a topic gets whose creator leaves it to the cluster."""
+        """What a topic gets where its creator leaves it to the cluster."""
         return TopicDefaults(self.partition_count, self.replication_factor)
 
     @property
     def rebalance_every_s(self) -> float | None:
-        """How often the balance of leaders is checked; None where it is left alone."""
+        """How often the balance of leaders is checked; None if leadership never returns."""
         return float(self.rebalance_check_s) if self.is_rebalancing else None
 
     @property
     def quota_window_s(self) -> float:
-        """How many seconds of its quota a user may use at once."""
+        """How many seconds of its quota a user may spend at once."""
         return float(self.quota_windows * self.quota_window_size_s)
 
 
 def cluster_of(values: Values) -> ClusterSettings:
-    """What the keys that brokers have as well come to."""
+    """Build it from the keys that brokers have as well."""
     return convert({field: values.by_key[key] for key, field in FIELDS.items()}, ClusterSettings)

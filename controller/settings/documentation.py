@@ -1,4 +1,4 @@
-"""How do the settings look in the documentation? Everything comes from the table."""
+"""How do the settings look in the documentation? Everything is made from the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ by `min.insync.replicas`, `log.dirs` or `alter.config.policy.class.name`, which 
 
 
 def default_of(setting: Setting) -> str:
-    """What is in force where nothing is set, in words."""
+    """The default as text."""
     if setting.is_required:
         return "required"
     if setting.same_as is not None:
@@ -51,7 +51,7 @@ def as_markdown() -> str:
             "",
             "## Refused",
             "",
-            "The process does not start with any of these, because it could not do what they say.",
+            "The process does not start with any of these, because it cannot do what they ask for.",
             "",
             *_pairs(REFUSED, "what to do"),
             "",

@@ -12,10 +12,10 @@ from controller.settings.values import shown
 
 
 class Draft:
-    """Values on their way to `Settings`; problems are collected, so that all can be shown together."""
+    """Values on their way to `Settings`; collects problems, so that all can be shown together."""
 
     def __init__(self, given: dict[str, Given], problems: list[str]) -> None:
-        """Read each value by its kind; one that cannot be read counts as not set."""
+        """Parses each value by its kind; an unreadable one counts as not set."""
         self.given = given
         self.problems = problems
         self.values: dict[str, Value | None] = {setting.key: self._read(setting) for setting in SETTINGS}
@@ -24,15 +24,15 @@ class Draft:
                 self.values[setting.key] = self.values[setting.same_as]
 
     def text(self, key: str) -> str:
-        """A value as text; empty where nothing is set."""
+        """A value as text; empty if it is not set."""
         return str(self.values[key] or "")
 
     def is_given(self, key: str) -> bool:
-        """Whether somebody wrote more than nothing for this key."""
+        """Whether this key has a value that is not empty."""
         return key in self.given and bool(self.given[key].text)
 
     def complain(self, key: str, what: str) -> None:
-        """Say what is wrong with a value, which one it is and where it was written."""
+        """Record what is wrong with a value, which one it is and where it was written."""
         if key in self.given:
             given = self.given[key]
             self.problems.append(f"{given.where}: {key} = {shown(key, given.text)}: {what}")
@@ -40,7 +40,7 @@ class Draft:
             self.problems.append(f"{key}: {what}")
 
     def check(self, key: str, read: Callable[[str], object]) -> None:
-        """Let somebody look at a value who knows more about it than its kind."""
+        """Check a value with a parser that knows more than its kind."""
         if self.values[key] is not None:
             try:
                 read(self.text(key))

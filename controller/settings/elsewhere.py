@@ -1,7 +1,7 @@
-"""Which keys of a broker's own server.properties are not ours, and what is to be said about them?
+"""Which keys of a broker's server.properties are not ours, and how do we respond to them?
 
-A broker's file can be used as a start. Most of its keys do not concern a controller. Some would
-mean that this controller does the wrong thing, and are refused.
+A broker's file can be the starting point. Most of its keys do not concern a controller. Some ask for what this
+controller cannot do, and are refused.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "create.topic.policy.class.name": "a Java class cannot run here; leave it out: where the brokers have one, "
+        "create.topic.policy.class.name": "a Java class cannot run here; remove it: if the brokers have one, "
         "CreateTopics is refused unless create.topic.policy.ignore is true",
-        "zookeeper.ssl.crl.enable": "certificates of ZooKeeper's servers cannot be looked up in lists of "
-        "revoked ones here; leave it out, if brokers can do without",
-        "zookeeper.ssl.ocsp.enable": "nobody can be asked here whether a certificate of ZooKeeper's servers was "
-        "revoked; leave it out, if brokers can do without",
+        "zookeeper.ssl.crl.enable": "this process cannot look up certificates of ZooKeeper's servers in lists "
+        "of revoked ones; remove it, if brokers work without it",
+        "zookeeper.ssl.ocsp.enable": "this process cannot ask whether a certificate of ZooKeeper's servers was "
+        "revoked; remove it, if brokers work without it",
         "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "
         "/controller; stop this controller before that, or set it to false",
         "process.roles": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
@@ -113,4 +113,4 @@ IRRELEVANT_PREFIXES = (
     "transaction.",
     "transactional.",
 )
-"""All keys that begin like this are as irrelevant."""
+"""All keys with these prefixes are equally irrelevant."""

@@ -1,4 +1,4 @@
-"""Where are figures and the state of this process served over HTTP, and to whom?"""
+"""Where are metrics and the state of this process served over HTTP, and to whom?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class HttpSettings(Struct, frozen=True):
     """The HTTP server of one process.
 
     Shape:
-        Port 0 turns it off. `allowed_hosts` are names under which it may be asked besides its own. `web_config_file`
-        says who may read. With `is_open` everybody may read, also from other hosts.
+        Port 0 turns it off. `allowed_hosts` are its host names besides its own. `web_config_file` says who may read.
+        With `is_open` every client may read, also from other hosts.
     """
 
     host: str
@@ -30,7 +30,7 @@ class HttpSettings(Struct, frozen=True):
 
 
 def http_of(values: Values) -> HttpSettings:
-    """What the keys `http.…` come to."""
+    """Build it from the keys `http.…`."""
     return HttpSettings(
         host=values.text("http.host"),
         port=values.number("http.port"),

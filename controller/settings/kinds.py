@@ -19,10 +19,10 @@ _LARGEST_PORT = 65535
 
 
 class Kind(Struct, frozen=True):
-    """A kind of value: what it is called in lists, and how it is read from text.
+    """A kind of value: its name in lists, and its parser.
 
     Raises:
-        ValueError: from `read`, with what is allowed.
+        ValueError: from `read`; says what is allowed.
     """
 
     name: str
@@ -91,7 +91,7 @@ def _servers(text: str) -> str:
         if match is None or not 0 < int(match[2] or 1) <= _LARGEST_PORT:
             raise ValueError(f"{server!r} is not a server; expected host:port,host:port and perhaps /chroot")
     if slash and (not chroot or chroot.endswith("/") or "//" in f"/{chroot}" or "," in chroot):
-        raise ValueError(f"'/{chroot}' is not a chroot; it comes once, behind the last server, like /kafka")
+        raise ValueError(f"'/{chroot}' is not a chroot; write it once, after the last server, like /kafka")
     return ",".join(servers) + slash + chroot
 
 
@@ -103,7 +103,7 @@ def _store_type(text: str) -> str:
 
 def _identification(text: str) -> str:
     if text.lower() != "https":
-        raise ValueError("expected https, or nothing to compare no names")
+        raise ValueError("expected https, or nothing to skip the comparison of names")
     return text.lower()
 
 
@@ -121,12 +121,12 @@ def _principals(text: str) -> str:
 def _authorizer(text: str) -> str:
     if text.endswith(".StandardAuthorizer"):
         raise ValueError(
-            "it judges by the ACLs in KRaft's metadata, and brokers in ZooKeeper mode cannot have it either; "
+            "it uses the ACLs in KRaft's metadata, and brokers in ZooKeeper mode cannot have it either; "
             f"supported is {AUTHORIZERS[0]}"
         )
     if text not in AUTHORIZERS:
         raise ValueError(
-            "another authorizer cannot run here, and requests would be judged by other rules than on the brokers; "
+            "another authorizer cannot run here, and this process would decide by other rules than the brokers; "
             f"supported is {AUTHORIZERS[0]}, which decides by the ACLs in ZooKeeper"
         )
     return text
@@ -144,7 +144,7 @@ def counts_in(text: str) -> dict[str, int]:
     {'10.0.0.1': 200, '::1': 5}
 
     Raises:
-        ValueError: something else is written there.
+        ValueError: the text is malformed.
     """
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -16,23 +16,23 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 
 
 class Limits(Struct, frozen=True):
-    """How much clients may take.
+    """Limits on clients.
 
     Shape:
-        `most_per_listener` is by listener name; others have no limit of their own. `most_for_address` is by host, as
-        the operator has written it, and by IP address where the server counts; others have `most_per_address`.
+        `most_per_listener` is by listener name; others have no limit of their own. `most_for_address` is by host as
+        the operator has written it, and by IP address in the server; others have `most_per_address`.
 
     Units:
-        `idle_s`: Kafka's `connections.max.idle.ms`: a request must have begun within it. `request_s`: what has begun
-        must be complete within it, and of an answer something must have been taken.
+        `idle_s`: Kafka's `connections.max.idle.ms`: a request must begin within it. `request_s`: a request must be
+        complete within it, and some of an answer must be read.
         `most_request_bytes`: Kafka's `socket.request.max.bytes`. `queued_bytes`: Kafka's `queued.max.request.bytes`,
         of requests that are arriving; those of brokers have as much again.
-        `unsent_bytes`: of answers that clients have not taken.
+        `unsent_bytes`: of answers that clients have not read.
         `most_new_per_s`: Kafka's `max.connection.creation.rate`.
         `send_buffer_bytes` and `receive_buffer_bytes`: Kafka's `socket.send.buffer.bytes` and
-        `socket.receive.buffer.bytes`, of memory that the system takes for a connection; -1: as it likes.
-        `most_newcomers`: so many more on the brokers' listener may still have to show who they are.
-        `failed_login_delay_s`: Kafka's `connection.failed.authentication.delay.ms`: whoever fails is answered later.
+        `socket.receive.buffer.bytes`, memory of the system for a connection; -1: the system's default.
+        `most_newcomers`: this many more on the brokers' listener may still have to authenticate.
+        `failed_login_delay_s`: Kafka's `connection.failed.authentication.delay.ms`: a failed login is answered later.
     """
 
     most_request_bytes: int = 16 * _MEBIBYTE
@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True):
 
 
 def limits_of(values: Values, most_per_listener: Mapping[str, int]) -> Limits:
-    """What the keys about connections and requests come to."""
+    """Build it from the keys about connections and requests."""
     queued_bytes = values.number("queued.max.request.bytes")
     return Limits(
         values.number("socket.request.max.bytes"),

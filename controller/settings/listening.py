@@ -1,4 +1,4 @@
-"""Where does this process listen, what does it advertise, and over which listener do brokers talk?
+"""Where does this process listen, what does it advertise, and which listener do brokers use?
 
 Source: KafkaConfig.validateValues, EndPoint and SocketServerConfigs; KIP-103, KIP-291.
 """
@@ -25,9 +25,8 @@ class Listening(Struct, frozen=True):
 
     Shape:
         Listener names are in capitals, as Kafka has them, and unique. An empty host in `bound` means every interface.
-        `security` and `towards_brokers` are by name; the second has those alone on which this process could connect to
-        brokers. `control_plane` is `inter_broker` where no other is set. `token_key` is by what delegation tokens are
-        checked.
+        `security` and `towards_brokers` are by name; the latter has only those on which this process could connect to
+        brokers. `control_plane` is `inter_broker` if no other is set. `token_key` verifies delegation tokens.
     """
 
     bound: tuple[Endpoint, ...]
@@ -45,7 +44,7 @@ class Listening(Struct, frozen=True):
 
 
 def settle(draft: Draft) -> Listening:
-    """Read what belongs together; what does not fit becomes a complaint."""
+    """Read settings that depend on each other; conflicts become complaints."""
     protocols = _protocols(draft)
     bound = _endpoints(draft, "listeners", protocols)
     ports = [endpoint.port for endpoint in bound]
@@ -83,7 +82,7 @@ def _protocols(draft: Draft) -> dict[str, str]:
         if protocol in PROTOCOLS:
             protocols[listener] = protocol
         else:
-            draft.complain(key, f"expected LISTENER:PROTOCOL, the protocol being one of {', '.join(PROTOCOLS)}")
+            draft.complain(key, f"expected LISTENER:PROTOCOL, where the protocol is one of {', '.join(PROTOCOLS)}")
     return protocols
 
 

@@ -21,7 +21,7 @@ class LogSettings(Struct, frozen=True):
 
 
 def logs_of(values: Values) -> LogSettings:
-    """What the keys `log.…` come to."""
+    """Build it from the keys `log.…`."""
     return LogSettings(
         level=values.text("log.level"),
         format=values.text("log.format"),

@@ -1,4 +1,4 @@
-"""Which of its settings does this node show to those who describe it as a broker?"""
+"""Which settings does this node show to clients that describe it as a broker?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from controller.settings.values import HIDDEN, Values
 
 
 def own_configs(values: Values, protocol: str) -> dict[str, BrokerConfig]:
-    """Those in force under Kafka's names, and the protocol in force.
+    """The settings in force that Kafka has too, and the protocol in force.
 
-    Kafka UI takes the version of the cluster, and what it can do, from its controller's.
+    Kafka UI derives the cluster's version and features from its controller's settings.
     """
     texts = {**values.shown(), "inter.broker.protocol.version": protocol}
     return {

@@ -1,4 +1,4 @@
-"""What is in force? The parts that the product is made from, each with only what one part of it uses."""
+"""Which settings are in force? One part for each part of the product, with only what that uses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from controller.settings.zookeeper import ZooKeeperSettings
 
 
 class Settings(Struct, frozen=True):
-    """The whole configuration, for those who put a process together; each of its parts receives one of these.
+    """The whole configuration, for the code that assembles a process; each of its parts receives one of these.
 
     Shape:
-        `values` are for those who show them. `ignored` are keys that do not concern a controller.
+        `values` are for printing. `ignored` are keys that do not concern a controller.
     """
 
     values: Values

@@ -1,4 +1,4 @@
-"""What is compared with the cluster before the first claim, and what of that only warns?"""
+"""What is compared with the cluster before the first claim, and which failures only warn?"""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from controller.settings.table import SETTINGS
 from controller.settings.values import Values
 
 GRANTS = ("super.users", "allow.everyone.if.no.acl.found")
-"""What an authorizer allows without an ACL. Brokers tell whether they have it, and not what it is."""
+"""What an authorizer allows without an ACL. Brokers report whether they have these, but not their values."""
 PROTECTING = MappingProxyType({one.key: one.protecting for one in SETTINGS if one.protecting is not None})
-"""What a native controller takes from its broker's configuration: of several values, which protects most?"""
+"""What a native controller takes from its broker's configuration: which of several values is most protective?"""
 
 
 class PreflightSettings(Struct, frozen=True):
-    """What the operator has set, as far as brokers may have it otherwise.
+    """Settings that brokers may have set differently.
 
     Shape:
-        What fails of the checks `tolerated` is only warned about; they are names. Where `authorizer` is empty,
-        everybody may do everything. `grants` are those of `GRANTS` that are set. `decided_by` are the texts of those
-        settings by which a controller decides, as they are here, before brokers are heard.
+        Failures of the checks named in `tolerated` are only warnings. If `authorizer` is empty, every client may do
+        everything. `grants` are those of `GRANTS` that are set. `decided_by` are the texts of the settings by which a
+        controller decides, as they are here, before brokers have answered.
     """
 
     tolerated: frozenset[str]
@@ -32,7 +32,7 @@ class PreflightSettings(Struct, frozen=True):
 
 
 def preflight_of(values: Values) -> PreflightSettings:
-    """What the keys that brokers have, too, come to."""
+    """Build it from the keys that brokers have, too."""
     return PreflightSettings(
         tolerated=frozenset(filter(None, values.text("controller.preflight.tolerate").split(","))),
         authorizer=values.text("authorizer.class.name"),

@@ -1,4 +1,4 @@
-"""Can what the operator wrote be used? Reads it once, and says everything that is wrong at once."""
+"""Can what the operator wrote be used? Reads it once, and reports every error at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connection
 
 
 class BadSettings(ValueError):
-    """The configuration cannot be used; `problems` has one sentence for each thing that is wrong."""
+    """The configuration cannot be used; `problems` has one sentence for each error."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -47,10 +47,10 @@ def load(
 ) -> Settings:
     """The settings of a properties file, overridden by the environment, overridden by `key=value` texts.
 
-    `checks` are by key; each raises ValueError, with a reason, where a text cannot be used.
+    `checks` are by key; each raises ValueError, with a reason, for an unusable text.
 
     Raises:
-        BadSettings: with everything that is wrong.
+        BadSettings: lists every error.
     """
     problems: list[str] = []
     given = from_file(path, problems) if path is not None else {}
@@ -103,7 +103,7 @@ def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
 
 
 def _is_ignored(key: str) -> bool:
-    """Whether a key does not concern a controller; one that nearly is one of ours does."""
+    """Whether a key does not concern a controller; a near miss of one of ours does."""
     if key in _OURS or key in REFUSED or _LISTENER_LIMIT.match(key) or concerns_security(key):
         return False
     if key in IRRELEVANT:

@@ -1,7 +1,7 @@
-"""How is each listener secured, by the keys that are written for all of them or for one?
+"""How is each listener secured, by keys for all listeners or for one?
 
-A key counts for one listener with `listener.name.<listener>.` in front of it and, for SASL, the mechanism behind that;
-without both it counts where nothing nearer is written.
+A key applies to one listener with `listener.name.<listener>.` in front of it and, for SASL, the mechanism behind that;
+without both it applies where nothing more specific is set.
 
 Source: Kafka's AbstractConfig.valuesWithPrefixOverride, SslConfigs, SaslConfigs; KIP-103, KIP-226.
 """
@@ -34,28 +34,28 @@ class _Written:
         self._prefix = f"listener.name.{listener.lower()}."
 
     def key(self, key: str, mechanism: str = "") -> str:
-        """Where the value that counts is written."""
+        """The key under which the value in force is written."""
         prefixes = [f"{self._prefix}{mechanism.lower()}."] if mechanism else []
         places = [f"{prefix}{key}" for prefix in (*prefixes, self._prefix, "")]
         return next((place for place in places if self._draft.is_given(place)), key)
 
     def text(self, key: str, mechanism: str = "") -> str | None:
-        """The value that counts; None where nothing is written."""
+        """The value in force; None if nothing is written."""
         place = self.key(key, mechanism)
         return self._draft.given[place].text if self._draft.is_given(place) else None
 
     def or_empty(self, key: str, otherwise: str) -> str:
-        """The same, where nothing written for a key means nothing, and not what it is otherwise."""
+        """The same, for a key where an empty value means empty, and not the default."""
         places = (f"{self._prefix}{key}", key)
         return next((self._draft.given[place].text for place in places if place in self._draft.given), otherwise)
 
     def secret(self, key: str, mechanism: str = "") -> security.Secret | None:
-        """The same, of what nobody may see."""
+        """The same, for a secret."""
         text = self.text(key, mechanism)
         return None if text is None else security.Secret(text)
 
     def one_of(self, key: str, kind: type[_E], otherwise: _E) -> _E:
-        """One of some words; what is none of them is complained about."""
+        """One of some words; any other becomes a complaint."""
         text = self.text(key)
         if text is None:
             return otherwise
@@ -65,7 +65,7 @@ class _Written:
         return found or otherwise
 
     def several(self, key: str, otherwise: tuple[str, ...], known: Iterable[str] = ()) -> tuple[str, ...]:
-        """Words between commas, perhaps only some that are known."""
+        """Words between commas, perhaps only known ones."""
         text = self.text(key)
         if text is None:
             return otherwise
@@ -76,14 +76,14 @@ class _Written:
         return words
 
     def beginning(self, start: str, but_for: Iterable[str], mechanism: str = "") -> Mapping[str, str]:
-        """All that counts of the keys that begin so."""
+        """All values in force of the keys with this prefix."""
         bare = {OF_ONE.sub("", key).removeprefix(f"{mechanism.lower()}.") for key in self._draft.given}
         found = {key: self.text(key, mechanism) for key in sorted(bare) if key.startswith(start) and key not in but_for}
         return MappingProxyType({key: text for key, text in found.items() if text is not None})
 
 
 def token_key_of(draft: Draft) -> security.Secret | None:
-    """By which the passwords of delegation tokens are made; it is the same on all brokers."""
+    """The key that the passwords of delegation tokens are made with; the same on all brokers."""
     given = next((draft.given[key].text for key in TOKEN_KEYS if draft.is_given(key)), None)
     return None if given is None else security.Secret(given)
 
@@ -91,10 +91,10 @@ def token_key_of(draft: Draft) -> security.Secret | None:
 def broker_security_of(
     draft: Draft, listener: str, secured: security.ListenerSecurity
 ) -> security.BrokerSecurity | None:
-    """As whom this process connects to brokers on a listener; None where it could not log in there.
+    """As whom this process connects to brokers on a listener; None if it could not log in there.
 
-    Only what was found to be good for the listener counts, and nothing is complained about. Where the mechanism between
-    brokers has no login module, another that has one does: clients' requests are passed on over their own listener.
+    Uses only what is valid for the listener, and complains about nothing. If the mechanism between brokers has no login
+    module, another that has one is used: clients' requests are relayed over their own listener.
     """
     if secured.sasl is None:
         return security.BrokerSecurity(secured.protocol, secured.tls)
@@ -108,7 +108,7 @@ def broker_security_of(
 
 
 def demand_login(draft: Draft, listener: str, secured: security.ListenerSecurity) -> None:
-    """Complain if brokers cannot be led over this listener."""
+    """Complain if brokers cannot be commanded over this listener."""
     if secured.sasl is None:
         return
     mechanism = draft.text(MECHANISM)
@@ -127,14 +127,12 @@ def demand_login(draft: Draft, listener: str, secured: security.ListenerSecurity
 
 
 def security_of(draft: Draft, listener: str, protocol: str) -> security.ListenerSecurity:
-    """How one listener is secured; what cannot be used becomes a complaint."""
+    """How one listener is secured; invalid settings become complaints."""
     written = _Written(draft, listener)
     if protocol != security.PLAINTEXT:
         for key, known in _JAVA.items():
             if written.text(key) not in (None, known):
-                draft.complain(
-                    written.key(key), "a Java class cannot run here; leave it out, if brokers can do without"
-                )
+                draft.complain(written.key(key), "a Java class cannot run here; remove it, if brokers work without it")
     return security.ListenerSecurity(
         protocol,
         _tls(draft, written) if protocol in security.ENCRYPTED else None,
@@ -195,7 +193,7 @@ def _sasl(draft: Draft, written: _Written) -> security.SaslSettings:
 
 
 def _number(draft: Draft, written: _Written, key: str, kind: tuple[str, int, int]) -> int:
-    """Of a unit, at least and otherwise so many."""
+    """A number in a unit, with a minimum and a default."""
     unit, least, usual = kind
     text = written.text(key) or str(usual)
     if not text.isdecimal() or int(text) < least:

@@ -27,7 +27,7 @@ SSL_KEYS: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""What of `ssl.` means something here."""
+"""The keys of `ssl.` that have an effect here."""
 
 OWN_TOKEN_KEYS: Final = frozenset(
     {
@@ -46,7 +46,7 @@ OWN_TOKEN_KEYS: Final = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""By which a client of OAUTHBEARER gets its tokens."""
+"""The keys by which a client of OAUTHBEARER gets its tokens."""
 
 SASL_KEYS: Final = OWN_TOKEN_KEYS | frozenset(
     {
@@ -65,7 +65,7 @@ SASL_KEYS: Final = OWN_TOKEN_KEYS | frozenset(
         "sasl.server.max.receive.size",
     }
 )
-"""What of SASL, and of who a client is, means something here."""
+"""The keys of SASL, and of client identities, that have an effect here."""
 
 TOKEN_KEYS: Final = ("delegation.token.secret.key", "delegation.token.master.key")
 """The newer name first; both mean the same."""
@@ -79,7 +79,7 @@ OF_ONE: Final = re.compile(r"^listener\.name\.[^.]+\.")
 
 
 def concerns_security(key: str) -> bool:
-    """Whether a key says how a listener is secured, be it for one of them or for all.
+    """Whether a key says how listeners are secured, one of them or all.
 
     >>> concerns_security("listener.name.inside.scram-sha-512.sasl.jaas.config"), concerns_security("ssl.provider")
     (True, False)

@@ -1,4 +1,4 @@
-"""How is a listener, or a connection to somebody else, secured?
+"""How is a listener, or an outgoing connection, secured?
 
 Source: Kafka's SslConfigs, SaslConfigs and BrokerSecurityConfigs.
 """
@@ -60,7 +60,7 @@ class ClientAuth(StrEnum):
 
 
 class KeyStore(Struct, frozen=True):
-    """Who this process is: a file, or in PEM the text itself.
+    """The identity of this process: a file, or in PEM the text itself.
 
     Shape:
         `certificate_chain` and `key` are `ssl.keystore.certificate.chain` and `ssl.keystore.key`, without `location`.
@@ -76,7 +76,7 @@ class KeyStore(Struct, frozen=True):
 
 
 class TrustStore(Struct, frozen=True):
-    """Whom this process trusts: a file, or in PEM the text itself (`ssl.truststore.certificates`)."""
+    """The authorities this process trusts: a file, or in PEM the text itself (`ssl.truststore.certificates`)."""
 
     type: StoreType = StoreType.JKS
     location: str | None = None
@@ -88,7 +88,7 @@ class TlsSettings(Struct, frozen=True):
     """One side of TLS connections.
 
     Shape:
-        Without `trust_store` the authorities that the system trusts count. `cipher_suites` are Java's names, empty for
+        Without `trust_store`, the system's authorities are trusted. `cipher_suites` are Java's names, empty for
         the library's choice. `endpoint_identification_algorithm` is "https", or empty: names are not compared.
     """
 
@@ -106,11 +106,11 @@ class SaslSettings(Struct, frozen=True):
 
     Shape:
         `jaas` is by mechanism, in capitals: `sasl.jaas.config`. `options` are the further keys that begin with
-        `sasl.`, without the prefix of a listener or mechanism; `nearer` has all of them for a mechanism for which some
-        are written that do not count for others.
+        `sasl.`, without the prefix of a listener or mechanism; `nearer` has all of them for a mechanism that has
+        some of its own.
 
     Units:
-        `max_reauth_ms` milliseconds; 0 asks nobody to log in again. `max_receive_bytes` of a message before a login.
+        `max_reauth_ms` milliseconds; 0: no client has to log in again. `max_receive_bytes` of a message before a login.
     """
 
     enabled_mechanisms: tuple[str, ...] = ("GSSAPI",)
@@ -121,7 +121,7 @@ class SaslSettings(Struct, frozen=True):
     nearer: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
     def options_of(self, mechanism: str) -> Mapping[str, str]:
-        """What counts for one mechanism."""
+        """The options in force for one mechanism."""
         return self.nearer.get(mechanism, self.options)
 
 
@@ -129,7 +129,7 @@ class BrokerSecurity(Struct, frozen=True):
     """As whom this process connects to brokers on one listener.
 
     Shape:
-        `jaas` is the `sasl.jaas.config` of `mechanism`; both only where the protocol wants a login.
+        `jaas` is the `sasl.jaas.config` of `mechanism`; both only if the protocol has a login.
         `options` are as in `SaslSettings`.
     """
 
@@ -141,7 +141,7 @@ class BrokerSecurity(Struct, frozen=True):
 
 
 class ListenerSecurity(Struct, frozen=True):
-    """How a listener is secured: `tls` where its protocol encrypts, `sasl` where it wants a login."""
+    """How a listener is secured: `tls` if its protocol encrypts, `sasl` if it has a login."""
 
     protocol: str = PLAINTEXT
     tls: TlsSettings | None = None
@@ -153,8 +153,8 @@ class ZooKeeperSecurity(Struct, frozen=True):
 
     Shape:
         `jaas` is the login module of SASL, `service` the first part of the servers' Kerberos principal. `digest` is
-        `user:password`, said to the server as zkCli's `addauth digest` does. With `sets_acl` what is created belongs
-        to whoever this process is, as with `zookeeper.set.acl` of brokers.
+        `user:password`, sent to the server as zkCli's `addauth digest` does. With `sets_acl` what is created belongs
+        to this process's identity, as with `zookeeper.set.acl` of brokers.
     """
 
     tls: TlsSettings | None = None

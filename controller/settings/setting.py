@@ -11,11 +11,11 @@ from controller.settings.kinds import Kind, Value
 
 
 class Setting(Struct, frozen=True):
-    """One key: what it takes, what it is otherwise, and what it means.
+    """One key: its kind, its default, and its meaning.
 
-    `is_kafkas` where Kafka has the key, too, with the same meaning; `same_as` names the key whose value is taken where
-    this one is not set. Of what the brokers have, `protecting` chooses what is in force where this one is not set; None
-    where it is no matter of theirs.
+    `is_kafkas` if Kafka has the key, too, with the same meaning; `same_as` names the key whose value is the default.
+    `protecting` chooses among the brokers' values if this one is not set; None for keys that are not taken from
+    brokers.
     """
 
     key: str

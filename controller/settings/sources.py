@@ -15,7 +15,7 @@ from controller.settings.table import SETTINGS
 
 ENVIRONMENT_PREFIX = "KAFKA_ZK_CONTROLLER_"
 
-# Kubernetes tells every container of a service called kafka-zk-controller about it, in variables with our prefix.
+# Kubernetes describes a service called kafka-zk-controller to every container, in variables with our prefix.
 _OTHERS_VARIABLES = re.compile(
     f"{ENVIRONMENT_PREFIX}(IVY_SETTINGS|SERVICE_(HOST|PORT.*)|PORT|PORT_\\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
@@ -39,7 +39,7 @@ def environment_name(key: str) -> str:
 
 
 def nearest(written: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not known: what may have been meant.
+    """The end of a sentence about an unknown name: what may have been meant.
 
     >>> nearest("broker.racks", ["broker.id", "broker.rack"])
     '; did you mean broker.rack?'
@@ -49,7 +49,7 @@ def nearest(written: str, known: Iterable[str]) -> str:
 
 
 def from_file(path: Path, problems: list[str]) -> dict[str, Given]:
-    """A properties file, read as Java reads it: in Latin-1, and the last of equal keys counts."""
+    """Parse a properties file as Java does: in Latin-1, the last of equal keys wins."""
     try:
         text = path.read_text(encoding="latin-1")
     except OSError as error:
@@ -68,7 +68,7 @@ def from_file(path: Path, problems: list[str]) -> dict[str, Given]:
 
 
 def from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
-    """The variables that begin with our prefix."""
+    """The variables with our prefix."""
     keys = {environment_name(key): key for key in (*(setting.key for setting in SETTINGS), *SECURING)}
     found: dict[str, Given] = {}
     for name, text in sorted(environment.items()):

@@ -1,4 +1,4 @@
-"""Which settings are there? One table drives reading, listing and the documentation."""
+"""Which settings are there? One table drives parsing, listing and the documentation."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SETTINGS: tuple[Setting, ...] = (
         "sasl.mechanism.inter.broker.protocol",
         choice("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
         "GSSAPI",
-        "By which this process logs in at brokers, where the inter-broker listener wants a login; as on the brokers.",
+        "The mechanism by which this process logs in at brokers over the inter-broker listener; as on the brokers.",
     ),
     Setting(
         "connection.failed.authentication.delay.ms",
@@ -98,7 +98,7 @@ SETTINGS: tuple[Setting, ...] = (
         "inter.broker.protocol.version",
         TEXT,
         "auto",
-        "auto: that of the oldest broker, found out from the brokers and followed while they are upgraded. A version "
+        "auto: that of the oldest broker, determined from the brokers and followed while they are upgraded. A version "
         "(2.4 to 3.9) is kept: the same as on the brokers or, where they leave it unset, that of the oldest broker.",
     ),
     ours(
@@ -111,7 +111,7 @@ SETTINGS: tuple[Setting, ...] = (
         "controller.preflight.tolerate",
         names("permissions", "brokers", "rack", "protocol", "authorizer", "advertised-listeners"),
         None,
-        "Checks before the first claim (see `run --check-cluster`) whose failure is only warned about.",
+        "Checks before the first claim (see `run --check-cluster`) whose failure is only a warning.",
     ),
     Setting(
         "controller.socket.timeout.ms",
@@ -119,7 +119,7 @@ SETTINGS: tuple[Setting, ...] = (
         30000,
         "How long to wait for a broker's response before a command is sent again.",
     ),
-    Setting("request.timeout.ms", MILLISECONDS, 30000, "Time-out of relayed requests, and of giving up /controller."),
+    Setting("request.timeout.ms", MILLISECONDS, 30000, "Timeout of relayed requests, and of giving up /controller."),
     ours(
         "controller.drain.timeout.ms",
         MILLISECONDS,
@@ -144,13 +144,13 @@ SETTINGS: tuple[Setting, ...] = (
         "socket.send.buffer.bytes",
         number(-1),
         102400,
-        "What the system keeps of answers that a client has not read, for each connection. -1: as much as it likes.",
+        "The system's buffer for answers that a client has not read, for each connection. -1: the system's default.",
     ),
     Setting(
         "socket.receive.buffer.bytes",
         number(-1),
         102400,
-        "What the system keeps of requests that were not received yet, for each connection. -1: as much as it likes.",
+        "The system's buffer for requests not received yet, for each connection. -1: the system's default.",
     ),
     Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed."),
     Setting(
@@ -158,8 +158,8 @@ SETTINGS: tuple[Setting, ...] = (
         number(1),
         2000,
         "Most connections, on all listeners together; fewer where the limit of open files leaves no room for them. "
-        "Beyond it a newcomer on the inter-broker listener pushes out the client that has been idle for longest, and "
-        "one on another listener is turned away. listener.name.<name>.max.connections sets a limit for one listener. "
+        "Beyond it a newcomer on the inter-broker listener displaces the client that has been idle for longest, and "
+        "one on another listener is refused. listener.name.<name>.max.connections sets a limit for one listener. "
         "Kafka has no limit by default.",
     ),
     Setting("max.connections.per.ip", number(0), 2**31 - 1, "Most connections from one address."),
@@ -188,8 +188,8 @@ SETTINGS: tuple[Setting, ...] = (
         "authorizer.class.name",
         AUTHORIZER,
         None,
-        "Set it as on the brokers: who may do what is then decided as theirs decides it, by the same ACLs. "
-        "Without it everybody may do everything.",
+        "Set it as on the brokers: rights are then decided as the brokers decide them, by the same ACLs. "
+        "Without it every client may do everything.",
     ),
     Setting(
         "super.users",
@@ -202,7 +202,7 @@ SETTINGS: tuple[Setting, ...] = (
         "allow.everyone.if.no.acl.found",
         TRUTH,
         False,
-        "Whether everybody may do what no ACL is about; as on the brokers.",
+        "Whether every client may do what no ACL covers; as on the brokers.",
     ),
     Setting(
         "delete.topic.enable",
@@ -216,7 +216,7 @@ SETTINGS: tuple[Setting, ...] = (
         number(1),
         1,
         "Partitions of a topic that is created without a partition count.",
-        protecting=min,  # a topic can get more of them, and never fewer
+        protecting=min,  # a topic can get more partitions, but never fewer
     ),
     Setting(
         "default.replication.factor",
@@ -229,7 +229,7 @@ SETTINGS: tuple[Setting, ...] = (
         "create.topic.policy.ignore",
         TRUTH,
         False,
-        "Whether topics are created unjudged where a broker has a create.topic.policy.class.name: a Java class cannot "
+        "Whether topics are created unchecked if a broker has a create.topic.policy.class.name: a Java class cannot "
         "run here. If not, CreateTopics is answered POLICY_VIOLATION, except for __consumer_offsets and "
         "__transaction_state.",
     ),
@@ -308,7 +308,7 @@ SETTINGS: tuple[Setting, ...] = (
         "http.allowed.hosts",
         TEXT,
         None,
-        "Names under which the HTTP server may be asked, separated by commas, besides its addresses, the machine's own "
+        "Host names accepted by the HTTP server, separated by commas, besides its addresses, the machine's own "
         "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
     ),
     ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
@@ -317,27 +317,27 @@ SETTINGS: tuple[Setting, ...] = (
         TEXT,
         None,
         "TLS and users of the HTTP server, in the format of Prometheus' exporters; see docs/security.md. Required "
-        "where http.host is reached from other hosts.",
+        "if http.host is reachable from other hosts.",
     ),
     ours(
         "http.open",
         TRUTH,
         False,
-        "Lets everybody read the HTTP server, although it is reached from other hosts.",
+        "Lets every client read the HTTP server, although it is reachable from other hosts.",
     ),
     ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
     ours(
         "log.authorizer.level",
         choice("debug", "info", "off"),
         "info",
-        "Least severe level of kafka.authorizer.logger, whatever log.level is: info tells what was denied to whom, and "
+        "Least severe level of kafka.authorizer.logger, whatever log.level is: info shows what was denied to whom, and "
         "why; debug also what was allowed.",
     ),
     ours(
         "log.authorizer.file",
         TEXT,
         None,
-        "File of kafka.authorizer.logger, which is added to; without it these lines are among the others.",
+        "File to which kafka.authorizer.logger appends; without it these lines are among the others.",
     ),
     ours(
         "log.format",

@@ -1,4 +1,4 @@
-"""What does a term go by?"""
+"""Which settings does a term use?"""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from zk_layout.ids import BrokerId
 
 
 class TermSettings(Struct, frozen=True):
-    """What one term goes by. All but `cluster` is the same for each.
+    """The settings of one term. All but `cluster` are the same for each.
 
     Shape:
-        `machine` is what decisions depend on, as far as the operator's settings tell. What brokers have as well is in
-        `cluster`, as it is set here; a term takes the brokers' when it begins, and keeps that.
-        `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known before a broker
-        is heard. Topics are created without asking the brokers' policy if it `ignores_policy`. What is created in
+        `machine` has the settings that decisions depend on. Those that brokers have as well are in `cluster`, as they
+        are here; a term takes the brokers' values when it begins, and keeps them.
+        `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known until a broker
+        has answered. Topics are created without the brokers' policy if it `ignores_policy`. What is created in
         ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept.
 
     Units:
@@ -43,7 +43,7 @@ class TermSettings(Struct, frozen=True):
 
 
 def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> TermSettings:
-    """What the keys that concern a term come to."""
+    """Build it from the keys that concern a term."""
     directory = values.text("journal.dir")
     return TermSettings(
         machine=_machine(values, zookeeper),
@@ -73,7 +73,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
 
 
 def _authorizer(values: Values) -> AuthorizerSettings | None:
-    """How the authorizer decides; None where there is none."""
+    """How the authorizer decides; None without one."""
     if not values.text("authorizer.class.name"):
         return None
     return AuthorizerSettings(

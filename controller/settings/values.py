@@ -1,4 +1,4 @@
-"""Which value is in force for each key, once everything was found to be good?"""
+"""Which value is in force for each key, once all are valid?"""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SECRETS = ("password", "secret", "jaas", "credential", "keystore.key", "master.
 
 
 class Values(Struct, frozen=True):
-    """What is in force, by key. Only this package looks up by a key; all others have the parts that are made of it.
+    """The values in force, by key. Only this package looks up by key; all others receive the parts made from it.
 
     Shape:
-        `by_key` has every key of the table, None where nothing is set and there is no default. `given` are the keys
-        that the operator has set; all others have their defaults, or what the brokers have.
+        `by_key` has every key of the table, None without a value and a default. `given` are the keys that the operator
+        has set; all others have their defaults, or the brokers' values.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -30,35 +30,35 @@ class Values(Struct, frozen=True):
     given: frozenset[str] = frozenset()
 
     def text(self, key: str) -> str:
-        """A value as text; empty where nothing is set."""
+        """A value as text; empty if it is not set."""
         value = self.by_key[key]
         return "" if value is None else str(value)
 
     def number(self, key: str) -> int:
-        """A value that the table declares a number."""
+        """The value of a key that the table declares a number."""
         value = self.by_key[key]
         assert isinstance(value, int)
         return value
 
     def seconds(self, key: str) -> float:
-        """A value that the table declares in milliseconds."""
+        """The value of a key that the table declares in milliseconds."""
         return self.number(key) / 1000
 
     def flag(self, key: str) -> bool:
-        """A value that the table declares a truth."""
+        """The value of a key that the table declares true or false."""
         return self.by_key[key] is True
 
     def overridden(self, by_key: Mapping[str, Value]) -> Values:
-        """The same, where these values of the brokers are in force."""
+        """The same, with these values of the brokers in force."""
         return replace(self, by_key=MappingProxyType({**self.by_key, **by_key}))
 
     def shown(self) -> dict[str, str]:
-        """Every setting in force as it may be printed."""
+        """Every setting in force, in printable form."""
         return {key: "" if value is None else shown(key, value) for key, value in self.by_key.items()}
 
 
 def shown(key: str, value: Value) -> str:
-    """A value as it may be printed, in Kafka's spelling.
+    """A value in printable form, in Kafka's spelling.
 
     >>> shown("delete.topic.enable", True), shown("ssl.key.password", "abc")
     ('true', '[hidden]')

@@ -1,4 +1,4 @@
-"""With which ZooKeeper do we speak, and how?"""
+"""Which ZooKeeper do we use, and how?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from controller.settings.values import Values
 
 
 class ZooKeeperSettings(Struct, frozen=True):
-    """How to speak to ZooKeeper.
+    """How to connect to ZooKeeper.
 
-    `connect` is Kafka's `zookeeper.connect`: hosts, and perhaps a chroot behind them. `max_in_flight` bounds
-    the unanswered requests. `request_limit_bytes` is ZooKeeper's jute.maxbuffer.
+    `connect` is Kafka's `zookeeper.connect`: hosts, and perhaps a chroot behind them. `max_in_flight` bounds the
+    unanswered requests. `request_limit_bytes` is ZooKeeper's jute.maxbuffer.
     """
 
     connect: str
@@ -24,7 +24,7 @@ class ZooKeeperSettings(Struct, frozen=True):
 
 
 def zookeeper_of(values: Values, security: ZooKeeperSecurity) -> ZooKeeperSettings:
-    """What the keys `zookeeper.…` come to."""
+    """Build it from the keys `zookeeper.…`."""
     return ZooKeeperSettings(
         values.text("zookeeper.connect"),
         values.number("zookeeper.session.timeout.ms"),

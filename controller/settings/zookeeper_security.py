@@ -1,4 +1,4 @@
-"""As whom does this process go to ZooKeeper, and over what?
+"""As whom does this process connect to ZooKeeper, and with which encryption?
 
 Source: Kafka's KafkaConfig and ZkConfigs (KIP-515), KafkaServer.initZkClient; ZooKeeper's KeyStoreFileType.
 """
@@ -18,7 +18,7 @@ _BY_NAME = {".jks": StoreType.JKS, ".p12": StoreType.PKCS12, ".pem": StoreType.P
 
 
 def zookeeper_security_of(draft: Draft) -> ZooKeeperSecurity:
-    """What the keys `zookeeper.…` come to; what cannot be used becomes a complaint."""
+    """Build it from the keys `zookeeper.…`; invalid settings become complaints."""
     tls = _tls(draft) if draft.values["zookeeper.ssl.client.enable"] else None
     found = ZooKeeperSecurity(
         tls,
@@ -30,7 +30,7 @@ def zookeeper_security_of(draft: Draft) -> ZooKeeperSecurity:
     if found.sets_acl and found.jaas is None and (tls is None or tls.key_store is None):
         draft.complain(
             SET_ACL,
-            f"without an identity that brokers have, too, nobody could write what is created; set {JAAS}, or "
+            f"without an identity that brokers have, too, they could not write what is created here; set {JAAS}, or "
             f"zookeeper.ssl.client.enable and {_KEY_STORE}.location, as on the brokers",
         )
     return found
@@ -55,7 +55,7 @@ def _key_store(draft: Draft) -> KeyStore | None:
     if not location:
         return None
     kind = _type(draft, _KEY_STORE, location)
-    # One password is for both here; a key in a Java store may have another one elsewhere, not with ZooKeeper.
+    # One password serves for both here; a key in a Java store may have another one elsewhere, but not with ZooKeeper.
     return KeyStore(kind, location, password, password if kind is StoreType.PEM else None)
 
 
@@ -72,7 +72,7 @@ def _type(draft: Draft, store: str, location: str) -> StoreType:
         return StoreType(written)
     found = _BY_NAME.get(PurePath(location).suffix.lower())
     if found is None:
-        draft.complain(f"{store}.type", "the file's name does not tell the format; set it to JKS, PKCS12 or PEM")
+        draft.complain(f"{store}.type", "the file's name does not show the format; set it to JKS, PKCS12 or PEM")
     return found or StoreType.JKS
 
 

@@ -23,7 +23,7 @@ ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.connection.timeout.ms",
         kinds.MILLISECONDS,
         None,
-        "Time-out of one attempt to connect to ZooKeeper; attempts are repeated.",
+        "Timeout of one attempt to connect to ZooKeeper; attempts are repeated.",
         same_as="zookeeper.session.timeout.ms",
     ),
     Setting(
@@ -43,7 +43,7 @@ ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.ssl.keystore.location",
         kinds.TEXT,
         None,
-        "Our certificate for ZooKeeper, with its private key, where the servers want one. With zookeeper.set.acl and "
+        "Our certificate for ZooKeeper, with its private key, if the servers require one. With zookeeper.set.acl and "
         "without SASL, its subject must be that of the brokers' certificate.",
     ),
     Setting(
@@ -56,20 +56,20 @@ ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.ssl.keystore.type",
         kinds.STORE_TYPE,
         None,
-        "Format of the key store; without it the file's name tells: .jks, .p12, .pem.",
+        "Format of the key store; without it, the file's extension decides: .jks, .p12, .pem.",
     ),
     Setting(
         "zookeeper.ssl.truststore.location",
         kinds.TEXT,
         None,
-        "Who signs the certificates of ZooKeeper's servers; without it the system's authorities count.",
+        "The authorities that sign the certificates of ZooKeeper's servers; without it, the system's are trusted.",
     ),
     Setting("zookeeper.ssl.truststore.password", kinds.SECRET, None, "Password of the trust store."),
     Setting(
         "zookeeper.ssl.truststore.type",
         kinds.STORE_TYPE,
         None,
-        "Format of the trust store; without it the file's name tells: .jks, .p12, .pem.",
+        "Format of the trust store; without it, the file's extension decides: .jks, .p12, .pem.",
     ),
     Setting(
         "zookeeper.ssl.protocol",
@@ -99,8 +99,8 @@ ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.sasl.jaas.config",
         kinds.SECRET,
         None,
-        "As whom to log in at ZooKeeper by SASL: what the section Client of the brokers' JAAS file has between its "
-        "braces. org.apache.zookeeper.server.auth.DigestLoginModule is DIGEST-MD5, "
+        "The identity for logging in at ZooKeeper by SASL: the content of the section Client of the brokers' JAAS file "
+        "between its braces. org.apache.zookeeper.server.auth.DigestLoginModule is DIGEST-MD5, "
         "com.sun.security.auth.module.Krb5LoginModule is GSSAPI.",
     ),
     ours(
@@ -113,7 +113,7 @@ ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.digest.credentials",
         kinds.CREDENTIALS,
         None,
-        "As whom ZooKeeper is to know this process by the scheme digest, where such an id has rights: user:password, "
+        "An identity for ZooKeeper's scheme digest, if such an id has rights there: user:password, "
         "as zkCli's addauth digest takes it. Brokers have no such id.",
     ),
     Setting(

@@ -1,7 +1,7 @@
 """What did a broker answer to a command?
 
-Nearly all answers say "no error" of every partition; that is seen without looking at each where the version
-allows.
+Nearly every answer reports "no error" for each partition; where the version allows, that is recognised without looking
+at each.
 
 Source: Kafka's LeaderAndIsrResponse, UpdateMetadataResponse and StopReplicaResponse.
 """
@@ -29,10 +29,10 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 def decode_acknowledgement(protocol: InterBrokerProtocol, tell: Tell, frames: Sequence[bytes]) -> Acknowledged:
-    """One acknowledgement of all the responses to a command; the first top-level error counts.
+    """One acknowledgement for all responses to a command; the first top-level error counts.
 
     Raises:
-        Malformed: a response breaks off, goes on after its end, or claims what it does not hold.
+        Malformed: a response is cut off, continues after its end, or claims more than it holds.
     """
     worst = ErrorCode.NONE
     errors: Errors = {}
@@ -92,8 +92,8 @@ def _errors_by_topic_id(cursor: Cursor, command: LeaderAndIsr, errors: Errors) -
 def _refused_partitions(cursor: Cursor) -> list[tuple[PartitionId, int]]:
     """The partitions of one topic that have an error.
 
-    An entry is seven bytes as long as it has no tagged fields: number, error, and how many tagged fields
-    follow."""
+    An entry without tagged fields is seven bytes: number, error, and the count of tagged fields.
+    """
     count = cursor.array_length("partition_errors", _TAGGED_ERROR.size)
     if count < 0:
         raise cursor.malformed("partition_errors", "must not be null")
@@ -130,8 +130,7 @@ class _TopicsById:
             self._without_id.setdefault(view.partition, []).append(view.topic)
 
     def named(self, topic_id: TopicId | None, partition: PartitionId) -> Sequence[TopicName]:
-        """The topics meant: several, if they have no id and so cannot be told apart; none, if not in the
-        command."""
+        """The topics meant: several, if they have no id and cannot be distinguished; none, if not in the command."""
         if topic_id is None:
             return self._without_id.get(partition, ())
         name = self._names.get(topic_id)

@@ -1,6 +1,6 @@
-"""What is asked about rights in this message?
+"""Which ACLs does this request ask about?
 
-Kafka reads the number 0, which it calls unknown, in no request; other numbers that it does not know are judged later.
+Kafka accepts the number 0, which it calls unknown, in no request; other unknown numbers are rejected later.
 
 Source: Kafka's DescribeAclsRequest, CreateAclsRequest and DeleteAclsRequest, and their JSON; KIP-140, KIP-290.
 """
@@ -32,6 +32,7 @@ def delete_acls(cursor: Cursor, version: int) -> DeleteAcls:
 
 
 def _filter(cursor: Cursor, version: int) -> AclFilter:
+    """One filter. What follows it is left to the caller, who knows whether it is part of a list."""
     return AclFilter(
         _known(cursor, "resource_type_filter"),
         cursor.nullable_string("resource_name_filter"),
@@ -58,5 +59,5 @@ def _creation(cursor: Cursor, version: int) -> AclCreation:
 def _known(cursor: Cursor, what: str) -> int:
     number = cursor.int8(what)
     if number == UNKNOWN:
-        raise cursor.malformed(what, f"is {UNKNOWN}, which means nothing; {ANY} means any")
+        raise cursor.malformed(what, f"is {UNKNOWN}, which has no meaning; {ANY} means any")
     return number

@@ -1,4 +1,4 @@
-"""Which kio value answers a request about users' credentials, or about features?
+"""Which kio value answers a request about users' credentials or features?
 
 Source: Kafka's AlterUserScramCredentialsResponse.json and UpdateFeaturesResponse.json.
 """

@@ -1,4 +1,4 @@
-"""What is asked about users' credentials, and about features, in this message?
+"""What does this request ask about users' credentials or features?
 
 Source: Kafka's AlterUserScramCredentialsRequest.json and UpdateFeaturesRequest.json.
 """
@@ -12,7 +12,7 @@ from zk_layout.znodes.scram import MECHANISMS, credential
 
 
 def alter_scram_credentials(cursor: Cursor, _version: int) -> requests.AlterScramCredentials:
-    """AlterUserScramCredentials (51), version 0. The passwords in it go no further than here."""
+    """AlterUserScramCredentials (51), version 0. Only keys derived from its salted passwords leave the decoder."""
     deletions = tuple(_deletion(cursor) for _ in cursor.structs("deletions", 3))
     return requests.AlterScramCredentials(tuple(_upsertion(cursor) for _ in cursor.structs("upsertions", 9)), deletions)
 

@@ -1,10 +1,9 @@
 """What does a node that hosts nothing answer to the requests that clients send to every node?
 
-Clients take the controller for one more broker. Asked for its groups, transactions or logs it truly has none, and no
-directory to move a replica to; whoever describes groups is sent to their coordinators, as by any broker. Asked about
-its own configuration it shows the settings it was started with, and accepts every change without effect: tools that
-clear throttles do so on every node, and must not fail for this one. Whoever wants to
-authenticate on a plain-text listener is told what a broker says there.
+Clients take the controller for one more broker. It truly has no groups, transactions or logs, and no directory to move
+a replica to; clients that describe groups are referred to their coordinators, as by any broker. It shows its own
+configuration as it was started, and accepts every change without effect: tools that clear throttles do so on every
+node, and must not fail here. Clients that try to log in on a plain-text listener get a broker's answer.
 
 Source: Kafka's schemas of the requests in `apis.ANSWERED`; KafkaAdminClient for which node is asked what.
 """
@@ -35,7 +34,7 @@ _TRUTH = (b"\0", b"\1")
 _UNKNOWN_KIND = b"\0"
 _UNKNOWN_SIZES = b"\xff" * 16
 NO_LOG_DIR = "(a controller keeps no logs)"
-_NO_SASL = "This listener does without authentication; set security.protocol=PLAINTEXT"
+_NO_SASL = "This listener has no authentication; set security.protocol=PLAINTEXT"
 _FORBIDDEN = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
 _ELSEWHERE = "Ask a broker: the controller answers here for its own node only"
 
@@ -46,7 +45,7 @@ class ConfigResource(Struct, frozen=True):
     kind: int
     name: str
     keys: tuple[str, ...] | None = None
-    """Whoever wants to see it wants to see these settings; None for all."""
+    """The settings wanted; None for all."""
 
     def is_node(self, node: BrokerId) -> bool:
         """Whether it is the configuration, or the loggers, of this very node."""
@@ -54,11 +53,11 @@ class ConfigResource(Struct, frozen=True):
 
 
 def encode_nothing_here(header: RequestHeader, *, is_allowed: bool = True) -> bytes:
-    """The answer, with its size, to a request of `ANSWERED` whose content does not matter. Log directories are only
-    shown to whom that `is_allowed`.
+    """The answer, with its size, to a request of `ANSWERED` whose content does not matter. Log directories are shown
+    only if `is_allowed`.
 
     Raises:
-        ValueError: its content does matter.
+        ValueError: its content matters.
     """
     api, version = ApiKey(header.api_key), header.api_version
     packing = Packing(is_flexible=is_flexible(api, version))
@@ -79,22 +78,22 @@ def encode_nothing_here(header: RequestHeader, *, is_allowed: bool = True) -> by
             directories = _one_empty_log_dir(packing, version) if is_allowed else nothing
             body = _UNTHROTTLED + (error if version >= 3 else b"") + directories
         case _:
-            raise ValueError(f"{api.name} is about something; answer it by what it says")
+            raise ValueError(f"the answer to {api.name} depends on the request; decode it first")
     return framed(encode_response_header(header), body, packing.no_tags)
 
 
 def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
-    """No directory at all would be read as a lack of authorization."""
+    """Clients would read an empty list as a lack of authorization."""
     sizes = _UNKNOWN_SIZES if version >= 4 else b""
     no_error = _ERROR.pack(ErrorCode.NONE)
     return packing.array(1) + no_error + packing.string(NO_LOG_DIR) + packing.array(0) + sizes + packing.no_tags
 
 
 def decode_groups(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
-    """Which groups DescribeGroups is about.
+    """The groups in DescribeGroups.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     with reading(header, frame) as cursor:
         groups = tuple(cursor.string("group") for _ in cursor.array("groups", 1))
@@ -105,7 +104,7 @@ def decode_groups(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
 
 
 def encode_groups_answered(header: RequestHeader, groups: Sequence[str], refused: Collection[str]) -> bytes:
-    """The answer to DescribeGroups, with its size: this node coordinates none of them; some are `refused`."""
+    """The answer to DescribeGroups, with its size: this node coordinates none of the groups; some are `refused`."""
     version = header.api_version
     packing = Packing(is_flexible=is_flexible(header.api_key, version))
     unknown = packing.string("") * 3 + packing.array(0) + (_NO_OPERATIONS if version >= 3 else b"") + packing.no_tags
@@ -116,17 +115,17 @@ def encode_groups_answered(header: RequestHeader, groups: Sequence[str], refused
 
 
 def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: bool = True) -> bytes:
-    """The answer to AlterReplicaLogDirs, with its size: no replica is moved to a directory that is not there.
+    """The answer to AlterReplicaLogDirs, with its size: no replica moves to a directory that does not exist.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     asked: dict[str, list[int]] = {}
     with reading(header, frame) as cursor:
         for _ in cursor.structs("dirs", 3):
             cursor.string("path")
             for _ in cursor.structs("topics", 3):
-                # The answer names a topic once, whatever directories its partitions are to go to.
+                # The answer lists a topic once, even if its partitions go to several directories.
                 asked.setdefault(cursor.string("name"), []).extend(cursor.int32s("partitions"))
         cursor.tags()
     packing = Packing(is_flexible=is_flexible(header.api_key, header.api_version))
@@ -139,17 +138,17 @@ def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: boo
 
 
 def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[ConfigResource, ...]:
-    """What a request of `CONFIGS` is about; the settings themselves are skipped.
+    """The resources in a request of `CONFIGS`; skips the settings themselves.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     with reading(header, frame) as cursor:
         return config_resources(cursor, ApiKey(header.api_key), header.api_version)
 
 
 def config_resources(cursor: Cursor, api: ApiKey, version: int) -> tuple[ConfigResource, ...]:
-    """The same from the beginning of its body."""
+    """The same, from the beginning of the request's body."""
     resources = tuple(_resource(cursor, api) for _ in cursor.structs("resources", 4))
     if api is not ApiKey.DESCRIBE_CONFIGS:
         cursor.boolean("validate_only")
@@ -184,8 +183,8 @@ def encode_configs_answered(
     *,
     is_allowed: bool = True,
 ) -> bytes:
-    """The answer to a request of `CONFIGS`, with its size: done, or what is to be `shown`, for this node if that
-    `is_allowed`; refused for any other resource."""
+    """The answer to a request of `CONFIGS`, with its size. This node's changes succeed and its settings are `shown`, if
+    `is_allowed`; other resources are refused."""
     api, version = ApiKey(header.api_key), header.api_version
     packing = Packing(is_flexible=is_flexible(api, version))
     own: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None) if is_allowed else _FORBIDDEN
@@ -193,7 +192,7 @@ def encode_configs_answered(
     for resource in resources:
         error, message = own if resource.is_node(node) else (ErrorCode.INVALID_REQUEST, _ELSEWHERE)
         configs = shown if error is ErrorCode.NONE and resource.kind == _BROKER else {}
-        shown = {} if configs else shown  # once: a request may name this node very often
+        shown = {} if configs else shown  # once: a request may list this node very often
         pieces += (
             _ERROR.pack(error),
             packing.nullable_string(message),
@@ -208,7 +207,7 @@ def encode_configs_answered(
 def _described(
     packing: Packing, version: int, configs: Mapping[str, BrokerConfig], keys: tuple[str, ...] | None
 ) -> bytes:
-    """Settings that can only be read, without the others that might stand behind them."""
+    """Read-only settings, without the fallback values behind them."""
     wanted = list(configs) if keys is None else [key for key in dict.fromkeys(keys) if key in configs]
     pieces = [packing.array(len(wanted))]
     for key in wanted:

@@ -1,4 +1,4 @@
-"""Which bytes ask a broker what it answers, and what did it say?
+"""Which bytes ask a broker for its versions, and what did it answer?
 
 Source: Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json; KIP-511.
 """
@@ -13,11 +13,11 @@ from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 
 CLIENT_ID = "kafka-zk-controller"
-_OLDEST = 0  # which every broker answers, and whose request has no fields
+_OLDEST = 0  # every broker supports it, and its request has no fields
 
 
 class ApiVersionsReply(Struct, frozen=True):
-    """The answer to ApiVersions: api key → versions answered there."""
+    """The answer to ApiVersions: the versions supported, by api key."""
 
     ranges: dict[int, VersionRange]
     error: ErrorCode = ErrorCode.NONE
@@ -29,7 +29,7 @@ def encode_question(client_id: str, correlation_id: int) -> bytes:
 
 
 def decode_answer(frame: bytes) -> ApiVersionsReply:
-    """What was answered to it; `frame` is without its size.
+    """Decode the answer to it; `frame` is without its size.
 
     Raises:
         Malformed: not a response to it.
@@ -41,14 +41,14 @@ def decode_answer(frame: bytes) -> ApiVersionsReply:
 
 
 def read_answer(cursor: Cursor, version: int) -> ApiVersionsReply:
-    """The body of an answer in this version, up to its tagged fields.
+    """Decode the body of an answer in this version, up to its tagged fields.
 
     Raises:
         Malformed: not such a body.
     """
     error = cursor.error()
     if error == ErrorCode.UNSUPPORTED_VERSION:
-        # Such an answer is in version 0 whatever was asked (KIP-511).
+        # This error is always in version 0, whatever was asked (KIP-511).
         cursor.is_flexible, version = False, 0
     ranges: dict[int, VersionRange] = {}
     for _ in cursor.structs("api_keys", 6):

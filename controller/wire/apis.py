@@ -1,7 +1,7 @@
 """Which APIs are there, and who answers each, in which versions, from which memory, with which right?
 
-The one table of APIs: a row is all that is constant about one. `ApiKey` has every request that a broker of 2.4 to 3.9
-knows; whatever else is asked about an API follows from the rows.
+The one table of APIs: a row holds everything constant about one. `ApiKey` has every request that a broker of 2.4 to 3.9
+knows; everything else about an API is derived from the rows.
 
 Source: Kafka's ApiKeys and schemas; KafkaApis for the rights.
 """
@@ -38,7 +38,7 @@ class VersionRange(Struct, frozen=True):
 
 
 class Treatment(StrEnum):
-    """What becomes of a request that the leading replica is sent."""
+    """What becomes of a request to the leading replica."""
 
     SERVED = "served"
     RELAYED = "relayed"
@@ -59,12 +59,12 @@ class Answerer(Enum):
     ANY_BROKER_OR_THIS_NODE = "any broker; this node if a resource in it is this node"
     BROKER_THAT_SEES_WHO_ASKS = "any broker, but not by way of a process that has logged in"
     LEADER_OR_COORDINATOR = "the leader of a partition, or a coordinator; never this node"
-    NOBODY = "no node of a cluster in ZooKeeper mode"
+    NO_NODE = "no node of a cluster in ZooKeeper mode"
 
 
 @unique
 class Pool(Enum):
-    """Which memory a request takes while it is open; none waits for another."""
+    """Which memory a request takes while it is open; pools do not wait for each other."""
 
     BROKERS_OWN = "what only brokers send"
     READS = "reads"
@@ -73,17 +73,17 @@ class Pool(Enum):
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """One row: all that is constant about an API.
+    """One row: everything constant about an API.
 
     Shape:
-        `versions` are those understood here: answered, or read to judge rights; None if only the header is read.
+        `versions` are those understood here: answered, or decoded to check rights; None if only the header is read.
         `first_flexible` has compact lengths and tagged fields (KIP-482); None if no version has.
-        `right` is an operation on the cluster or, in words, rights that depend on what the request says; empty where
-        the connection is closed. `why` says to users why it is treated so.
-        `believed` are the versions that every broker from 2.4 to 3.9 answers. `most_entries` is how many entries all
-        arrays of a request may have together: topics, partitions, replicas, settings, users; 100,000 moves of three
-        replicas each have 400,000. `throttled_since` is the first version whose answer says how long to wait, where
-        quotas on changes of topics limit it. `request` is what the core is asked; None if it is not asked.
+        `right` is an operation on the cluster or, in words, rights that depend on the request's content; empty where
+        the connection is closed. `why` explains the treatment to users.
+        `believed` are the versions that every broker from 2.4 to 3.9 answers. `most_entries` limits the entries in all
+        arrays of a request together: topics, partitions, replicas, settings, users; 100,000 moves of three replicas
+        each have 400,000. `throttled_since` is the first version whose answer has a throttle time, for requests that
+        quotas on topic changes limit. `request` is the core's request type; None if the core is not asked.
     """
 
     treatment: Treatment
@@ -100,7 +100,7 @@ class Api(Struct, frozen=True, kw_only=True):
 
     @property
     def on_cluster(self) -> AclOperation | None:
-        """The operation on the cluster that it needs, whatever it says; None if there is none such."""
+        """The operation on the cluster that it needs, whatever its content; None if there is none such."""
         return self.right if isinstance(self.right, AclOperation) else None
 
 
@@ -125,7 +125,7 @@ def _led(*, first_flexible: int | None, believed: VersionRange | None = None) ->
 def _of_kraft(*, first_flexible: int) -> Api:
     return Api(
         treatment=Treatment.CLOSED,
-        answerer=Answerer.NOBODY,
+        answerer=Answerer.NO_NODE,
         pool=Pool.READS,
         versions=None,
         first_flexible=first_flexible,
@@ -135,7 +135,7 @@ def _of_kraft(*, first_flexible: int) -> Api:
 
 
 def _of_tokens(highest_believed: int) -> Api:
-    """Delegation tokens belong to who asks for them: passed on by a process that has logged in, they would be its."""
+    """Delegation tokens belong to the user who creates them: relayed, they would belong to this process's user."""
     return Api(
         treatment=Treatment.RELAYED,
         answerer=Answerer.BROKER_THAT_SEES_WHO_ASKS,
@@ -148,7 +148,7 @@ def _of_tokens(highest_believed: int) -> Api:
     )
 
 
-_ADMIN = "tools ask the controller; a replica that does not lead passes it on to whoever does"
+_ADMIN = "tools ask the controller; a replica that does not lead passes it on to the leader"
 _LIMITED = f"{_ADMIN}; limited by quotas (KIP-599)"
 _ANY_BROKER = "any broker can answer it"
 _OWN_CONFIGS = f"{_ANY_BROKER}; this node answers for its own settings, and changes of them have no effect"
@@ -372,7 +372,7 @@ class ApiKey(IntEnum):
         right=AclOperation.ALTER, why="no broker in ZooKeeper mode supports a feature: they can only be taken away",
     )
     ENVELOPE = 58, Api(
-        treatment=Treatment.CLOSED, answerer=Answerer.NOBODY, pool=Pool.READS,
+        treatment=Treatment.CLOSED, answerer=Answerer.NO_NODE, pool=Pool.READS,
         versions=None, first_flexible=0,
         right="", why="sent by brokers that forward requests, which they do only in a migration to KRaft",
     )
@@ -405,7 +405,7 @@ class ApiKey(IntEnum):
     ASSIGN_REPLICAS_TO_DIRS = 73, _of_kraft(first_flexible=0)
     LIST_CLIENT_METRICS_RESOURCES = 74, _of_kraft(first_flexible=0)
     DESCRIBE_TOPIC_PARTITIONS = 75, _of_kraft(first_flexible=0)
-    # fmt: on
+    # The versions understood of these APIs, without those understood in none.
 
 
 def _answered_by(*answerers: Answerer) -> frozenset[int]:
@@ -423,54 +423,54 @@ def _treated(treatment: Treatment) -> frozenset[int]:
 
 
 SERVED = _versions(_treated(Treatment.SERVED))
-"""What this controller answers itself: api key → versions."""
+"""What this controller answers itself: versions by api key."""
 COMMANDS = _versions(_treated(Treatment.ACKNOWLEDGED))
-"""What a native controller commands brokers by: api key → versions that a broker knows."""
+"""A native controller's commands to brokers: versions that a broker knows, by api key."""
 CONFIGS = _answered_by(Answerer.ANY_BROKER_OR_THIS_NODE)
-"""Requests that are about this node only if a resource in them is."""
+"""Requests that concern this node only if a resource in them does."""
 ANSWERED = _versions(_treated(Treatment.ANSWERED) | CONFIGS)
-"""What this node answers as any node does, entirely or for itself: api key → versions."""
+"""What this node answers as any node does, entirely or for itself: versions by api key."""
 RELAYABLE = _treated(Treatment.RELAYED)
-"""What any broker can answer."""
-OF_THE_ASKER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
-"""Delegation tokens: they belong to who asks for them."""
+"""Requests that any broker can answer."""
+OF_THE_USER = _answered_by(Answerer.BROKER_THAT_SEES_WHO_ASKS)
+"""Delegation tokens, which belong to the user who asks for them."""
 CHANGES = frozenset(key.value for key in ApiKey if key.row.pool is Pool.CHANGES)
-"""What administrators change."""
-STANDING_BY = _answered_by(Answerer.CONTROLLER_OR_ANY_BROKER)
-"""What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
+"""Changes by administrators."""
+BY_BROKERS_ON_STANDBY = _answered_by(Answerer.CONTROLLER_OR_ANY_BROKER)
+"""What a replica answers itself while it leads, and any broker otherwise: above all who the controller is."""
 FORWARDED = _answered_by(Answerer.CONTROLLER_BY_WAY_OF_OTHERS)
-"""What clients ask of the controller. A replica that does not lead passes it on to the one that does: some clients stay
-with the address of a controller that was killed, and are answered there again as soon as it has been restarted."""
+"""What clients ask the controller. A replica that does not lead forwards it to the leader: some clients keep the
+address of a controller that was killed, and get answers there again as soon as it has been restarted."""
 LED = _answered_by(Answerer.LEADER_OR_COORDINATOR)
-"""What only a leader or coordinator is asked, so never the controller, and is listed nevertheless: clients compute what
-the cluster can do from what each node lists. Java clients before 3.0 break when a single node does not list Produce."""
+"""Requests only for leaders or coordinators, so never for the controller, but listed in ApiVersions: clients derive the
+cluster's capabilities from what each node lists. Java clients before 3.0 break if one node does not list Produce."""
 BELIEVED: Mapping[int, VersionRange] = MappingProxyType(
     {key.value: key.row.believed for key in ApiKey if key.row.believed is not None}
 )
-"""What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
-listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
+"""What every broker from 2.4 to 3.9 answers. Offered while no broker can be asked: clients assume that no node of the
+cluster understands an unlisted request, and give up; one whose connection is closed asks another node."""
 THROTTLED_SINCE: Mapping[int, int] = MappingProxyType(
     {key.value: key.row.throttled_since for key in ApiKey if key.row.throttled_since is not None}
 )
-"""Requests that quotas on changes of topics limit, with the first version whose answer says for how long."""
+"""Requests that quotas on topic changes limit, with the first version whose answer has a throttle time."""
 
 _ROWS: Mapping[int, Api] = MappingProxyType({key.value: key.row for key in ApiKey})
 _NAMES: Mapping[int, str] = MappingProxyType({key.value: f"{key.api_name} ({key.value})" for key in ApiKey})
 
 
 def requests_of(keys: Iterable[int]) -> tuple[type[Request], ...]:
-    """What the core is asked by requests with these keys."""
+    """The core's request types with these keys."""
     found = (_ROWS[key].request for key in sorted(keys))
     return tuple(dict.fromkeys(request for request in found if request is not None))
 
 
 def row_of(api_key: int) -> Api | None:
-    """The row of an API; None for a number that stands for none."""
+    """The row of an API; None for an unknown number."""
     return _ROWS.get(api_key)
 
 
 def pool_of(api_key: int) -> Pool:
-    """Which memory a request with this key takes; one that stands for no API is about to be refused.
+    """Which memory a request with this key takes; a request with an unknown key is about to be refused.
 
     >>> pool_of(ApiKey.CREATE_TOPICS).name, pool_of(999).name
     ('CHANGES', 'READS')
@@ -493,7 +493,7 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def api_name(api_key: int) -> str:
-    """Its name and number; only the number for one that is not known.
+    """Its name and number; only the number if it is unknown.
 
     >>> api_name(45), api_name(999)
     ('AlterPartitionReassignments (45)', 'api key 999')

@@ -1,4 +1,4 @@
-"""Which bytes ask a broker for its own configuration, and what did it say?
+"""Which bytes ask a broker for its own configuration, and what did it answer?
 
 Source: Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json.
 """
@@ -17,16 +17,16 @@ from controller.wire.schema import encode_entity, request_schema
 from zk_layout.ids import BrokerId
 
 VERSION = 1
-"""Every broker from 2.4 to 3.9 answers this version, and its bytes are the same on all of them."""
+"""Every broker from 2.4 to 3.9 supports this version, with the same bytes."""
 
 _BROKER = 4  # Kafka's number for this kind of resource
 _SOURCES = frozenset(ConfigSource)
 AT_RUN_TIME = frozenset({ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER})
-"""Where a broker's setting comes from that was changed while it ran."""
+"""The source of a broker setting changed at run time."""
 
 
 class Refused(Exception):
-    """The broker does not say; the message is why."""
+    """The broker refuses to answer; the message is why."""
 
     def __init__(self, error: ErrorCode, text: str | None) -> None:
         super().__init__(f"DescribeConfigs is refused: {error.name}{f' ({text})' if text else ''}")
@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 def encode_question(broker: BrokerId, keys: Sequence[str], correlation_id: int) -> bytes:
-    """Ask one broker for some of its own settings, with the request's size."""
+    """Ask one broker for some of its own settings; the request includes its size."""
     schema = request_schema(ApiKey.DESCRIBE_CONFIGS, VERSION)
     resource = schema.make(
         "DescribeConfigsResource",
@@ -52,7 +52,7 @@ def decode_answer(frame: bytes) -> dict[str, BrokerConfig]:
 
     Raises:
         Malformed: not a response to it.
-        Refused: the broker does not say.
+        Refused: the broker refuses to answer.
     """
     _, cursor = response_cursor(ApiKey.DESCRIBE_CONFIGS, VERSION, frame)
     cursor.int32("throttle_time_ms")

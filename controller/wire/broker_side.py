@@ -1,7 +1,7 @@
 """What does a broker read in a command, and which bytes answer it?
 
-The other direction of `commands`: a broker's native controller, while it rules, takes us for a broker and commands
-us. Simulated brokers, benchmarks and tests read commands here too.
+The opposite of `commands`: while a broker's native controller leads, it takes us for a broker and commands us.
+Simulated brokers, benchmarks and tests decode commands here too.
 
 Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest, and their responses; KafkaApis.
 """
@@ -46,23 +46,23 @@ from zk_layout.ids import (
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 
 UNNAMED_LISTENER = ""
-"""The listener of the leaders in LeaderAndIsr, which says only host and port."""
+"""The listener of the leaders in LeaderAndIsr, which contains only host and port."""
 
 _FIRST = struct.Struct(">4iB")
 _FOUR = struct.Struct(">4i")
 _EPOCHS = struct.Struct(">iq")
 _STOP = struct.Struct(">ii?")
 _ERROR = struct.Struct(">ih")
-# Not moving, not new, not recovering, no tagged fields: as nearly all partitions end.
+# Not moving, not new, not recovering, no tagged fields: how nearly all partitions end.
 _QUIET_TAILS = {4: b"\1\1\0\0", 5: b"\1\1\0\0", 6: b"\1\1\0\0\0", 7: b"\1\1\0\0\0"}
 _NO_OFFLINE = b"\1\0"
 
 
-class Told(Struct, frozen=True):
+class ReceivedCommand(Struct, frozen=True):
     """One command as it arrived at a broker.
 
     Shape:
-        Partitions of UpdateMetadata show no adding and removing replicas, those of LeaderAndIsr no offline
+        Partitions of UpdateMetadata have no adding and removing replicas, those of LeaderAndIsr no offline
         ones. Stops before StopReplica version 3 have leader epoch -1.
     """
 
@@ -73,12 +73,12 @@ class Told(Struct, frozen=True):
     command: Command
 
 
-def decode_command(frame: bytes) -> Told:
-    """A command in one of the versions this controller sends; `frame` is without its size.
+def decode_command(frame: bytes) -> ReceivedCommand:
+    """Decode a command in one of the versions this controller sends; `frame` is without its size.
 
     Raises:
-        UnsupportedApi: not one of `COMMANDS`; ask `requests.decode_request`.
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        UnsupportedApi: not one of `COMMANDS`; try `requests.decode_request`.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     header = decode_header(frame)
     if header.api_key not in COMMANDS:
@@ -90,7 +90,7 @@ def decode_command(frame: bytes) -> Told:
             cursor.boolean("is_k_raft_controller")
         controller_epoch, broker_epoch = cursor.fixed(_EPOCHS, "controller_epoch")
         command = _command(cursor, key, version)
-    return Told(header, controller, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), command)
+    return ReceivedCommand(header, controller, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), command)
 
 
 def _command(cursor: Cursor, key: ApiKey, version: int) -> Command:
@@ -153,8 +153,7 @@ def _middle(isr: int) -> struct.Struct:
 
 
 def _head(cursor: Cursor) -> _Head:
-    """The fields both commands begin a partition with; short compact lists are read three fields at a
-    time."""
+    """The fields both commands begin a partition with; short compact lists are read three fields at a time."""
     at = cursor.at
     if cursor.is_flexible:
         try:
@@ -168,7 +167,7 @@ def _head(cursor: Cursor) -> _Head:
                     cursor.at = at + 4 * (length - 1)
                     return partition, epoch, leader, leader_epoch, tuple(isr), partition_epoch, replicas
         except struct.error:
-            pass  # it breaks off; read again field by field to say where
+            pass  # it is cut off; the slow path below says where
     partition, epoch, leader, leader_epoch = cursor.fixed(_FOUR, "partition_index")
     isr_ids = cursor.replicas("isr")
     partition_epoch = cursor.int32("partition_epoch")
@@ -190,7 +189,7 @@ def _live_leader(cursor: Cursor) -> LiveBroker:
 
 @lru_cache(maxsize=4)
 def _update_metadata(body: bytes, version: int) -> UpdateMetadata:
-    """What follows the epochs; many simulated brokers in one process are told the same bytes."""
+    """What follows the epochs; cached, because many simulated brokers in one process get the same bytes."""
     cursor = Cursor(body, is_flexible=is_flexible(ApiKey.UPDATE_METADATA, version))
     partitions: list[PartitionView] = []
     for _ in cursor.structs("topic_states", 3):
@@ -225,7 +224,7 @@ def _endpoint(cursor: Cursor) -> Endpoint:
     port, host, listener = cursor.int32("port"), cursor.string("host"), cursor.string("listener")
     protocol = cursor.int16("security_protocol")
     if not 0 <= protocol < len(SECURITY_PROTOCOLS):
-        raise cursor.malformed("security_protocol", f"is {protocol}, none of {', '.join(SECURITY_PROTOCOLS)}")
+        raise cursor.malformed("security_protocol", f"is {protocol}, not one of {', '.join(SECURITY_PROTOCOLS)}")
     return Endpoint(listener, host, port, SECURITY_PROTOCOLS[protocol])
 
 
@@ -245,20 +244,20 @@ def _stop_replica(cursor: Cursor, version: int) -> StopReplica:
 
 
 def encode_acknowledgement(
-    told: Told,
+    received: ReceivedCommand,
     error: ErrorCode = ErrorCode.NONE,
     errors: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> bytes:
     """The response to a command, with its size; partitions without an entry in `errors` were accepted.
 
-    Like a broker, it lists no partitions when the whole command is refused, and all of them with the error when who
-    sent it has not the right to.
+    Like a broker, it lists no partitions when the whole command is refused, and all of them with the error when the
+    sender lacks the right.
     """
-    key, version = told.header.api_key, told.header.api_version
+    key, version = received.header.api_key, received.header.api_version
     packing = Packing(is_flexible=is_flexible(key, version))
-    pieces = [encode_response_header(told.header), struct.pack(">h", error)]
+    pieces = [encode_response_header(received.header), struct.pack(">h", error)]
     is_listed = error in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    listed: Command = told.command if is_listed else _NOTHING[type(told.command)]
+    listed: Command = received.command if is_listed else _NOTHING[type(received.command)]
     if error != ErrorCode.NONE:
         errors = dict.fromkeys(_partitions_of(listed), error)
     match listed:

@@ -1,11 +1,10 @@
 """Which bytes carry a command to a broker, and what did the broker answer?
 
 Partitions are packed here and not by kio, because a take-over tells every broker about every partition: see
-`partition_bytes`. That both give the same bytes is proven in the property tests.
+`partition_bytes`. The property tests prove that both give the same bytes.
 
-One command must stay far below the brokers' `socket.request.max.bytes` (100 MB by default); whoever makes
-commands splits them by count. A partition with three replicas takes about 60 bytes, and its topic's name
-once.
+One command must stay far below the brokers' `socket.request.max.bytes` (100 MB by default); its sender splits it by
+count. A partition with three replicas takes about 60 bytes, and its topic's name once.
 
 Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest; ControllerChannelManager.
 """
@@ -46,11 +45,11 @@ _Listed = TypeVar("_Listed", PartitionView, ReplicaStop)
 
 
 class CommandRequest(Struct, frozen=True):
-    """One request to send, answered by one response with the same correlation id.
+    """One request to send; its response has the same correlation id.
 
     Shape:
-        `chunks` are to be written one after the other; the first begins with the size of all. The later
-        ones may be shared with other brokers' requests.
+        Write `chunks` one after the other; the first begins with the size of all. Later ones may be shared with other
+        brokers' requests.
     """
 
     api_key: ApiKey
@@ -60,11 +59,12 @@ class CommandRequest(Struct, frozen=True):
 
 
 class CommandEncoder:
-    """Makes requests of commands, in the versions of one inter-broker protocol.
+    """Encodes commands in the versions of one inter-broker protocol.
 
-    What brokers have in common is packed once: the payload of one `UpdateMetadata` value, and the head of
-    one `PartitionView` value. Both are recognised by identity and held until others push them out; `forget`
-    lets go of all of them, for a moment when nothing is left to tell."""
+    What brokers have in common is packed once: the payload of one `UpdateMetadata` value, and the head of one
+    `PartitionView` value. Both are recognised by identity and cached until others displace them; `forget` drops them
+    all, for a moment when nothing is left to send.
+    """
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class CommandEncoder:
         self._shared: dict[int, tuple[UpdateMetadata, bytes]] = {}
 
     def encode(self, tell: Tell, correlation_id: int) -> tuple[CommandRequest, ...]:
-        """The requests that carry a command, to be sent in this order; their correlation ids count up from
-        the given one. There is one, except that StopReplica before version 3 needs one for replicas to
-        delete and one for replicas to keep."""
+        """The requests that carry a command, in sending order; their correlation ids count up from the given one.
+        There is one, except that StopReplica before version 3 needs one for replicas to delete and one for replicas
+        to keep."""
         match tell.command:
             case LeaderAndIsr():
                 payload = self._leader_and_isr(tell.command)
@@ -108,7 +108,7 @@ class CommandEncoder:
                 assert_never(tell.command)
 
     def encodable(self, tell: Tell) -> tuple[Tell, tuple[TopicPartition, ...]]:
-        """A command without the partitions that cannot be made into bytes, and those; looked for one by one."""
+        """The command without the partitions that cannot be encoded, and those partitions; each is tried singly."""
         unsendable: dict[TopicPartition, None] = {}
 
         def sendable(
@@ -117,7 +117,7 @@ class CommandEncoder:
             for item in items:
                 try:
                     self.encode(replace(tell, command=alone((item,))), 0)
-                except Exception:  # whoever asks has seen one like it, and names the partition
+                except Exception:  # the caller has seen an error like it, and logs the partition
                     unsendable[TopicPartition(item.topic, item.partition)] = None
             return tuple(i for i in items if TopicPartition(i.topic, i.partition) not in unsendable)
 
@@ -136,7 +136,7 @@ class CommandEncoder:
         return replace(tell, command=command), tuple(unsendable)
 
     def decode_acknowledgement(self, tell: Tell, *frames: bytes) -> Acknowledged:
-        """What a broker answered: one frame, without its size, for each request `encode` made, in that order.
+        """Decode a broker's answer: one frame, without its size, for each request `encode` made, in that order.
 
         Raises:
             Malformed: not the response to these requests.
@@ -144,7 +144,7 @@ class CommandEncoder:
         return decode_acknowledgement(self._protocol, tell, frames)
 
     def forget(self) -> None:
-        """Let go of everything remembered for sharing."""
+        """Drop everything cached for sharing."""
         self._packing.forget()
         self._shared.clear()
 
@@ -154,7 +154,7 @@ class CommandEncoder:
         return CommandRequest(key, version, correlation_id, (_SIZE.pack(len(begin) + len(payload)) + begin, payload))
 
     def _sender(self, key: ApiKey, version: int, controller_epoch: ControllerEpoch, broker_epoch: BrokerEpoch) -> bytes:
-        """The first fields of every command: who sends it, and to which life of the recipient."""
+        """The first fields of every command: the sender, and which registration of the recipient it addresses."""
         says_kind = version >= FIRST_WITH_KIND[key]
         is_kraft = b"\0" if says_kind else b""
         return _SIZE.pack(self._controller_id) + is_kraft + _EPOCHS.pack(controller_epoch, broker_epoch)
@@ -279,10 +279,10 @@ FIRST_WITH_KIND = {ApiKey.LEADER_AND_ISR: 7, ApiKey.STOP_REPLICA: 4, ApiKey.UPDA
 
 
 def split_stops(command: StopReplica) -> list[tuple[bool, list[ReplicaStop]]]:
-    """What StopReplica before version 3 says in one request each: replicas to keep, then replicas to delete.
+    """Split into one request each, for StopReplica before version 3: replicas to keep, then replicas to delete.
 
     Shape:
-        At least one group, and an empty one only if nothing is to be stopped.
+        At least one group, which is empty only if there is nothing to stop.
     """
     kept = [stop for stop in command.stops if not stop.is_deletion]
     deleted = [stop for stop in command.stops if stop.is_deletion]

@@ -1,11 +1,11 @@
 """What does the next piece of a message say?
 
-Reads Kafka's primitive types from bytes nobody vouches for. No length is believed before the bytes behind
-it are there: kio's own reader reserves memory for whatever an array claims, which ends the process on two
-billion. It also refuses error codes and tagged fields it does not know, which the protocol wants tolerated.
+Reads Kafka's primitive types from untrusted bytes. No length is believed before the bytes are there: kio's own reader
+allocates memory for whatever an array claims, which ends the process at two billion. It also refuses unknown error
+codes and tagged fields, which the protocol wants tolerated.
 
-What brokers tolerate is tolerated here, since clients are only ever tried on brokers: a negative length is null, a
-number takes its lowest 32 bits, bytes that are no UTF-8 are replaced, and nothing has to end where its fields do.
+What brokers tolerate is tolerated here, since clients are tested only against brokers: a negative length is null, a
+number takes its lowest 32 bits, invalid UTF-8 is replaced, and trailing bytes are allowed.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact lengths and tagged fields; Kafka's
 MessageDataGenerator, Readable and ByteUtils for what is tolerated.
@@ -35,12 +35,12 @@ _ERROR_CODES = {int(code): code for code in ErrorCode}
 
 
 class Malformed(ValueError):
-    """The bytes are not the message they should be; says what is wrong and where."""
+    """The bytes are not the expected message; says what is wrong and where."""
 
 
 @lru_cache(maxsize=256)
 def int32s_layout(count: int) -> struct.Struct:
-    """So many 32-bit numbers in a row."""
+    """The layout of `count` 32-bit numbers in a row."""
     return struct.Struct(f">{count}i")
 
 
@@ -59,7 +59,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def error_code(number: int) -> ErrorCode:
-    """The error with this number; one this controller has no name for is an UNKNOWN_SERVER_ERROR to it.
+    """The error with this number; UNKNOWN_SERVER_ERROR for a number without a name here.
 
     >>> error_code(56).name, error_code(9999).name
     ('KAFKA_STORAGE_ERROR', 'UNKNOWN_SERVER_ERROR')
@@ -68,14 +68,14 @@ def error_code(number: int) -> ErrorCode:
 
 
 class Cursor:
-    """A place in a message; every read moves it on.
+    """A position in a message; every read advances it.
 
     Shape:
         The `what` of each read names the field for error messages. `least` is the size in bytes of the
         smallest possible entry of an array.
 
     Raises:
-        Malformed: from every method, when the bytes do not hold what they claim, or all arrays together have more
+        Malformed: from every method, when the bytes do not hold what they claim, or when all arrays together have more
             than `most_entries`, of which each may become an object many times its size. With such a limit texts have
             one too: Kafka's own, which a compact length could exceed.
     """
@@ -128,7 +128,7 @@ class Cursor:
         return error_code(self.int16(what))
 
     def bytes_of(self, size: int, what: str) -> bytes:
-        """So many bytes."""
+        """The next `size` bytes."""
         at = self.at
         if size > self.end - at:
             raise self.malformed(what, f"needs {size} bytes but only {self.end - at} are left")
@@ -136,13 +136,13 @@ class Cursor:
         return self.data[at : at + size]
 
     def unsigned_varint(self, what: str) -> int:
-        """A number in one to five bytes, the lowest 32 bits of which count; negative where the highest of these is
-        set, as in Java."""
+        """A number in one to five bytes. Its lowest 32 bits count; negative if the highest of these is set, as in
+        Java."""
         at = self.at
         value = shift = 0
         while True:
             if at >= self.end:
-                raise self.malformed(what, "breaks off in the middle of a number")
+                raise self.malformed(what, "is cut off in the middle of a number")
             byte = self.data[at]
             at += 1
             value |= (byte & 0x7F) << shift
@@ -169,7 +169,7 @@ class Cursor:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
             text = raw.decode("utf-8", "replace")
-            self._check_text(len(text.encode()), what)  # it has grown, and has to fit into an answer
+            self._check_text(len(text.encode()), what)  # replacement made it longer, and it has to fit into an answer
             return text
 
     def _check_text(self, size: int, what: str) -> None:
@@ -177,7 +177,7 @@ class Cursor:
             raise self.malformed(what, f"has {size} bytes, more than any text in a request")
 
     def bytes_with_length(self, what: str) -> bytes:
-        """Bytes that are no text."""
+        """Bytes that are not text."""
         size = self._compact_length(what) if self.is_flexible else self.int32(what)
         if size < 0:
             raise self.malformed(what, "must not be null")
@@ -200,11 +200,11 @@ class Cursor:
         return None if name is None else TopicName(name)
 
     def topic_id(self, what: str = "topic_id") -> TopicId | None:
-        """A topic's id; None where all its bytes are zero."""
+        """A topic's id; None if all its bytes are zero."""
         return topic_id_from_bytes(self.bytes_of(16, what))
 
     def array_length(self, what: str, least: int) -> int:
-        """How many entries follow; negative for null."""
+        """The number of entries that follow; negative for null."""
         length = self._compact_length(what) if self.is_flexible else self.int32(what)
         if length > 0:
             self._check_entries(length, least, what)
@@ -267,11 +267,11 @@ class Cursor:
         return tuple(map(BrokerId, self.int32s(what)))
 
     def tags(self) -> dict[int, bytes]:
-        """The tagged fields, all of which are optional; nothing is there before flexible versions."""
+        """The tagged fields, all optional; empty before flexible versions."""
         if not self.is_flexible:
             return {}
         if self.at < self.end and not self.data[self.at]:
-            self.at += 1  # as nearly always: none
+            self.at += 1  # nearly always there are none
             return {}
         fields: dict[int, bytes] = {}
         count = self.unsigned_varint("tagged fields")
@@ -285,6 +285,6 @@ class Cursor:
         return fields
 
     def finish(self) -> None:
-        """The message ends here."""
+        """Check that the message ends here."""
         if self.at != self.end:
             raise Malformed(f"{self.end - self.at} bytes too many, from byte {self.at} of {self.end} on")

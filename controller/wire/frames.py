@@ -18,11 +18,11 @@ _HEAD = struct.Struct(">hhi")
 
 
 class OversizedFrame(ValueError):
-    """A frame announces a size that cannot be accepted; the connection should be closed."""
+    """A frame announces an unacceptable size; close the connection."""
 
 
 class FrameBuffer:
-    """Cuts what arrives on one connection into whole messages.
+    """Splits the bytes that arrive on one connection into messages.
 
     >>> frames = FrameBuffer(max_bytes=100)
     >>> frames.feed(bytes([0, 0, 0, 2, 7]))
@@ -34,7 +34,7 @@ class FrameBuffer:
         Frames come without their size.
 
     Raises:
-        OversizedFrame: before anything of the frame is kept; only what was fed is ever held.
+        OversizedFrame: before anything of the frame is stored; only bytes that arrived are ever held.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -43,11 +43,11 @@ class FrameBuffer:
 
     @property
     def announced_bytes(self) -> int | None:
-        """How large the message is of which some has come; None where not even that is known."""
+        """The size of the message that is arriving; None if not even that is known."""
         return _SIZE.unpack_from(self._held)[0] if len(self._held) >= _SIZE.size else None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what arrived; give the messages it completed."""
+        """Add bytes that arrived; return the messages they complete."""
         held = self._held
         held += data
         frames: list[bytes] = []
@@ -70,11 +70,11 @@ class FrameBuffer:
 
 
 class RequestHeader(Struct, frozen=True):
-    """What every request begins with.
+    """The fields at the start of every request.
 
     Shape:
-        `reads_additions` is no part of it on the wire: a tagged field of the request says that its sender reads what
-        this controller adds to Kafka's answers. To others nothing is added: some clients take it for something else.
+        `reads_additions` is not part of it on the wire: a tagged field of the request says that its sender reads what
+        this controller adds to Kafka's answers. Other clients get no additions, because some misread them.
     """
 
     api_key: int
@@ -85,12 +85,12 @@ class RequestHeader(Struct, frozen=True):
 
     @property
     def has_client_id(self) -> bool:
-        """All but ControlledShutdown v0 name their client."""
+        """Whether the header has a client id: always, except in ControlledShutdown v0."""
         return (self.api_key, self.api_version) != (ApiKey.CONTROLLED_SHUTDOWN, 0)
 
 
 def framed(*pieces: bytes) -> bytes:
-    """One message with its size before it."""
+    """One message with its size in front."""
     body = b"".join(pieces)
     return _SIZE.pack(len(body)) + body
 
@@ -101,7 +101,7 @@ def framed_apart(head: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """The header of a request named in `ApiKey`; from flexible versions on it ends with tagged fields."""
+    """The header of a request in `ApiKey`; in flexible versions it ends with tagged fields."""
     head = _HEAD.pack(header.api_key, header.api_version, header.correlation_id)
     if not header.has_client_id:
         return head
@@ -121,7 +121,7 @@ def encode_response_header(header: RequestHeader) -> bytes:
 
 
 def throttle_ms_of(header: RequestHeader, answer: bytes) -> int:
-    """How long somebody else's answer to a request about topics asks the client to wait; it begins with its size."""
+    """The throttle time in another node's answer about topics; `answer` begins with its size."""
     since = THROTTLED_SINCE.get(header.api_key)
     if since is None or header.api_version < since:
         return 0
@@ -130,7 +130,7 @@ def throttle_ms_of(header: RequestHeader, answer: bytes) -> int:
 
 
 def response_cursor(api_key: int, version: int, frame: bytes) -> tuple[int, Cursor]:
-    """The correlation id of a response, and the place where its body begins.
+    """The correlation id of a response, and a cursor at its body.
 
     Raises:
         Malformed: shorter than a header.

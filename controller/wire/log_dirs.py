@@ -21,13 +21,13 @@ _KEY = ApiKey.DESCRIBE_LOG_DIRS
 
 
 class Refused(Exception):
-    """The broker does not say; the message is why."""
+    """The broker refuses to answer; the message is why."""
 
 
 def encode_describe(
     partitions: Iterable[TopicPartition], version: int, correlation_id: int, client_id: str
 ) -> CommandRequest:
-    """One request for these replicas, those of a topic one after the other."""
+    """One request for these replicas, which must be grouped by topic."""
     schema = request_schema(_KEY, version)
     topics = tuple(
         schema.make("DescribableLogDirTopic", topic=topic, partitions=tuple(at.partition for at in of_topic))
@@ -43,7 +43,7 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
 
     Raises:
         Malformed: not a response to it.
-        Refused: the broker does not say.
+        Refused: the broker refuses to answer.
     """
     _, cursor = response_cursor(_KEY, version, frame)
     cursor.int32("throttle_time_ms")
@@ -59,7 +59,7 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
 
 
 def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> None:
-    cursor.error()  # of a directory that is offline, and then lists nothing
+    cursor.error()  # an offline directory, which lists nothing
     cursor.string("log_dir")
     for _ in cursor.structs("topics", 6):
         topic = cursor.topic_name()

@@ -1,7 +1,7 @@
 """Which bytes describe the cluster to a client?
 
-Tools ask for all topics at once, so that the partitions of a Metadata answer are packed here and not by kio. That both
-give the same bytes is proven in the property tests.
+Tools ask for all topics at once, so the partitions of a Metadata answer are packed here and not by kio. The property
+tests prove that both give the same bytes.
 
 Source: Kafka's MetadataResponse.json.
 """
@@ -34,7 +34,7 @@ def _compact_partition(replicas: int, isr: int, offline: int) -> struct.Struct:
 
 
 class MetadataEncoder:
-    """Metadata answers in one version."""
+    """Encodes Metadata answers in one version."""
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -46,7 +46,7 @@ class MetadataEncoder:
         return b"".join((self.head(description, len(description.topics)), *topics, self.tail(description)))
 
     def head(self, description: ClusterDescription, topic_count: int) -> bytes:
-        """An answer up to its topics, of which so many follow."""
+        """An answer up to its topics, of which `topic_count` follow."""
         packing, version = self._packing, self._version
         pieces = [_UNTHROTTLED] if version >= 3 else []
         pieces.append(packing.array(len(description.nodes)))
@@ -59,7 +59,7 @@ class MetadataEncoder:
         return b"".join(pieces)
 
     def topics(self, topics: Iterable[TopicMetadata]) -> Iterator[bytes]:
-        """Topics of an answer, in pieces that are made one by one."""
+        """The topics of an answer, in pieces produced one by one."""
         return chain.from_iterable(map(self._topic, topics))
 
     def tail(self, description: ClusterDescription) -> bytes:
@@ -75,7 +75,7 @@ class MetadataEncoder:
     def _topic(self, topic: TopicMetadata) -> Iterator[bytes]:
         packing, version = self._packing, self._version
         yield _ERROR.pack(topic.error)
-        # Only the last version can leave out the name of a topic asked for by id.
+        # Only the last version can omit the name of a topic requested by id.
         yield packing.nullable_string(topic.name if version >= 12 else topic.name or "")
         if version >= 10:
             yield topic_id_bytes(topic.topic_id)

@@ -13,7 +13,7 @@ from zk_layout.ids import TopicName
 
 
 class MetadataRequest(Struct, frozen=True):
-    """Metadata (3), and whether a broker may create topics that it names."""
+    """Metadata (3), and whether brokers may create the topics it names."""
 
     described: DescribeCluster
     may_create_topics: bool
@@ -26,7 +26,7 @@ def read(cursor: Cursor, version: int) -> MetadataRequest:
     topics: tuple[TopicReference, ...] | None
     topics = None if entries is None else tuple(_topic_reference(cursor, version) for _ in entries)
     if version == 0 and not topics:
-        topics = None  # the oldest version says "all" with an empty list
+        topics = None  # in the oldest version an empty list means all topics
     may_create = cursor.boolean("allow_auto_topic_creation") if version >= 4 else True
     described = DescribeCluster(
         topics,
@@ -37,7 +37,7 @@ def read(cursor: Cursor, version: int) -> MetadataRequest:
 
 
 def describe_cluster(cursor: Cursor, version: int) -> DescribeCluster:
-    """DescribeCluster (60): as Metadata, without topics."""
+    """DescribeCluster (60): like Metadata, without topics."""
     return DescribeCluster(
         (),
         with_cluster_operations=cursor.boolean("include_cluster_authorized_operations"),
@@ -49,5 +49,5 @@ def _topic_reference(cursor: Cursor, version: int) -> TopicReference:
     if version < 10:
         return TopicReference(name=cursor.topic_name())
     topic_id, name = cursor.topic_id(), cursor.nullable_topic_name()
-    # A topic with neither name nor id is answered like any that does not exist.
+    # A topic with neither name nor id is answered like an unknown one.
     return TopicReference(name=name or TopicName("")) if topic_id is None else TopicReference(topic_id=topic_id)

@@ -1,4 +1,4 @@
-"""How does an AlterPartitionReassignments request say that it is meant gently, or is forced?
+"""How does an AlterPartitionReassignments request ask for gentle or forced mode?
 
 In a tagged field of ours, which Kafka's controllers skip unread (KIP-482).
 """
@@ -15,13 +15,13 @@ MODE: Final = 20000
 
 
 def mode_of(fields: Mapping[int, bytes]) -> str:
-    """The mode among a request's tagged fields, be it one we know or not; empty where there is none.
+    """The mode among a request's tagged fields, even if it is unknown here; empty if there is none.
 
     >>> mode_of({20000: b"\\x07gentle"}), mode_of({})
     ('gentle', '')
 
     Raises:
-        Malformed: no text.
+        Malformed: not text.
     """
     raw = fields.get(MODE)
     if raw is None:
@@ -33,7 +33,7 @@ def mode_of(fields: Mapping[int, bytes]) -> str:
 
 
 def mode_field(mode: str) -> dict[int, bytes]:
-    """The field with a mode, where there is one.
+    """The field with a mode, if there is one.
 
     >>> mode_field("gentle"), mode_field("")
     ({20000: b'\\x07gentle'}, {})

@@ -1,4 +1,4 @@
-"""Which number says what somebody may do?
+"""Which number encodes a caller's permitted operations?
 
 Source: KIP-430.
 """
@@ -15,7 +15,7 @@ _NOT_ASKED = -(2**31)
 
 @lru_cache(maxsize=1024)
 def operation_bits(operations: Operations | None) -> int:
-    """What a caller may do, a bit for each operation.
+    """A bit for each operation that the caller may do.
 
     >>> from zk_layout.znodes.acls import AclOperation
     >>> operation_bits((AclOperation.DESCRIBE,)), operation_bits(()), operation_bits(None)

@@ -1,4 +1,4 @@
-"""Which bytes stand for a length, a text, a list of numbers? The reverse of `cursor`.
+"""Which bytes encode a length, a text, a list of numbers? The reverse of `cursor`.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact lengths and tagged fields.
 """
@@ -44,7 +44,7 @@ class Packing:
         return self.utf8(text.encode())
 
     def utf8(self, raw: bytes) -> bytes:
-        """Text that is encoded already, with its length."""
+        """Encoded text with its length."""
         return (unsigned_varint(len(raw) + 1) if self.is_flexible else _INT16.pack(len(raw))) + raw
 
     def nullable_string(self, text: str | None) -> bytes:

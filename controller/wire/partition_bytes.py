@@ -1,8 +1,7 @@
-"""Which bytes stand for one partition in a command?
+"""Which bytes encode one partition in a command?
 
-LeaderAndIsr and UpdateMetadata describe a partition with the same fields up to its replicas, in all
-versions spoken here. That head is packed once for each `PartitionView` and shared by both commands and by
-all brokers.
+LeaderAndIsr and UpdateMetadata describe a partition with the same fields up to its replicas, in all versions supported
+here. That head is packed once for each `PartitionView` and shared by both commands and by all brokers.
 
 Source: Kafka's LeaderAndIsrRequest.json and UpdateMetadataRequest.json.
 """
@@ -20,7 +19,7 @@ from controller.wire.schema import topic_id_bytes
 from zk_layout.ids import TopicId, TopicName
 
 MOST_REMEMBERED = 200_000
-MOST_SMALL = 127  # one entry more and a compact length takes two bytes
+MOST_SMALL = 127  # with one entry more, a compact length takes two bytes
 
 
 @lru_cache(maxsize=1024)
@@ -38,7 +37,7 @@ Tail = Callable[[PartitionView], bytes]
 
 
 class PartitionPacking(Packing):
-    """A `Packing` that remembers the heads of partitions."""
+    """A `Packing` that caches the heads of partitions."""
 
     def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
         super().__init__(is_flexible=is_flexible)
@@ -46,9 +45,9 @@ class PartitionPacking(Packing):
         self._heads: dict[int, tuple[PartitionView, bytes]] = {}
 
     def head(self, view: PartitionView) -> bytes:
-        """A partition up to its replicas, packed once as long as it is remembered.
+        """A partition up to its replicas, packed once while it is cached.
 
-        Views are remembered by identity and held, so that no other can take their place.
+        Views are recognised by identity and kept alive, so that no other can take their place.
         """
         known = self._heads.get(id(view))
         if known is not None:
@@ -60,7 +59,7 @@ class PartitionPacking(Packing):
         return head
 
     def forget(self) -> None:
-        """Let go of all views."""
+        """Drop all views."""
         self._heads.clear()
 
     def _pack_head(self, view: PartitionView) -> bytes:

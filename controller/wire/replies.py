@@ -64,8 +64,8 @@ def encode_reply(header: RequestHeader, reply: replies.Reply) -> bytes:
 def encode_api_versions(
     header: RequestHeader, ranges: Mapping[int, VersionRange] = SERVED, error: ErrorCode = ErrorCode.NONE
 ) -> bytes:
-    """The answer to ApiVersions, with its size. A version unsupported here is answered in version 0, which
-    every client understands (KIP-511); give UNSUPPORTED_VERSION with it."""
+    """The answer to ApiVersions, with its size. A version unsupported here is answered in version 0, which every client
+    understands (KIP-511); pass UNSUPPORTED_VERSION as `error` then."""
     supported = header.api_version in SERVED[ApiKey.API_VERSIONS]
     schema = response_schema(ApiKey.API_VERSIONS, header.api_version if supported else 0)
     keys = tuple(

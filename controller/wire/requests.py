@@ -1,7 +1,7 @@
-"""What is asked in this message?
+"""What does this message ask?
 
-Decodes the requests this controller answers itself, in every version of `SERVED`. Others are for somebody
-else: `UnsupportedApi` carries their header so that they can be passed on.
+Decodes the requests this controller answers itself, in every version of `SERVED`. For any other, `UnsupportedApi`
+carries the header, so that the request can be passed on.
 
 Source: Kafka's *Request.json schemas; KIP-455, KIP-497, KIP-511, KIP-516, KIP-730.
 """
@@ -42,7 +42,7 @@ class ApiVersionsRequest(Struct, frozen=True):
     software_version: str = ""
 
     def is_valid(self, version: int) -> bool:
-        """Whether the client has called itself something that figures may be kept by, from version 3 on.
+        """Whether the client's names can serve as metric labels, from version 3 on.
 
         >>> ApiVersionsRequest("kafka-python", "2.2.3").is_valid(3), ApiVersionsRequest("", "1").is_valid(3)
         (True, False)
@@ -52,7 +52,7 @@ class ApiVersionsRequest(Struct, frozen=True):
 
 
 class UnreadableRequest(ValueError):
-    """A message that is not a request answered here; `header` is None where even that could not be read."""
+    """A message that is not a request answered here; `header` is None if even that could not be read."""
 
     def __init__(self, header: RequestHeader | None, text: str) -> None:
         super().__init__(text)
@@ -60,7 +60,7 @@ class UnreadableRequest(ValueError):
 
 
 class MalformedRequest(UnreadableRequest):
-    """The bytes break the rules of the protocol; the connection should be closed."""
+    """The bytes violate the protocol; close the connection."""
 
 
 class UnsupportedApi(UnreadableRequest):
@@ -75,8 +75,7 @@ class UnsupportedApi(UnreadableRequest):
 
 
 class UnsupportedVersion(UnreadableRequest):
-    """A request of `SERVED`, in a version outside its range. ApiVersions is answered all the same
-    (KIP-511)."""
+    """A request of `SERVED`, in a version outside its range. ApiVersions is answered nevertheless (KIP-511)."""
 
     header: RequestHeader
 
@@ -96,11 +95,11 @@ _ISR_MEMBER = struct.Struct(">iq")
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, requests.Request | ApiVersionsRequest]:
-    """One whole message without its size.
+    """Decode one whole message without its size.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
-        UnsupportedApi: a request for somebody else.
+        MalformedRequest: it is cut off, or claims more than it holds.
+        UnsupportedApi: the controller does not answer it.
         UnsupportedVersion: a version not answered here.
     """
     header = decode_header(frame)
@@ -121,8 +120,8 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, requests.Request | ApiV
 
 @contextmanager
 def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
-    """The place behind the header of a request, from which its body is then read. As to brokers, what is left behind
-    the body means nothing: librdkafka leaves three bytes.
+    """A cursor after a request's header, for reading its body. Like brokers, it ignores what is left behind the body:
+    librdkafka leaves three bytes.
 
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
@@ -144,7 +143,7 @@ def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
 def _with_ours(
     request: requests.ListReassignments | requests.AlterReassignments, fields: dict[int, bytes], cursor: Cursor
 ) -> requests.ListReassignments | requests.AlterReassignments:
-    """The request with what only this controller understands."""
+    """The request with the fields that only this controller understands."""
     if isinstance(request, requests.ListReassignments):
         return msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
     return msgspec.structs.replace(request, mode=mode_of(fields))

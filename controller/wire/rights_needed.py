@@ -1,10 +1,10 @@
-"""Which rights does a request need before it may be passed on to a broker?
+"""Which rights does a request need before it may be relayed to a broker?
 
-The broker takes this process for the sender, which may do everything. So whoever asks must be allowed, here, all that
-he asks for. A request whose answer depends on who asks, or whose meaning is not known, is passed on for nobody: asked
-of a broker itself, it gets Kafka's answer.
+The broker takes this process for the sender, which may do everything, so the client must be allowed here all that it
+asks for. A request whose answer depends on the client, or whose meaning is unknown, is never relayed: sent to a broker
+itself, it gets Kafka's answer.
 
-Source: Kafka's KafkaApis, AuthHelper, ConfigHelper and AclApis, the same in 2.4 to 3.9 unless said otherwise.
+Source: Kafka's KafkaApis, AuthHelper, ConfigHelper and AclApis, the same in 2.4 to 3.9 unless noted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from controller.core.clients.authorization import CLUSTER
 from controller.wire import metadata_request
 from controller.wire.any_node import ConfigResource, config_resources
-from controller.wire.apis import RELAYABLE, STANDING_BY, ApiKey, row_of
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, RELAYABLE, ApiKey, row_of
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import reading
@@ -24,17 +24,17 @@ Right = tuple[AclOperation, ResourcePattern]
 Rights = tuple[Right, ...]
 
 TO_WRITE_IDEMPOTENTLY: Rights = ((AclOperation.IDEMPOTENT_WRITE, CLUSTER),)
-"""To brokers from 2.8 on, Write on any topic is as good (KIP-679)."""
+"""On brokers from 2.8 on, Write on any topic is enough (KIP-679)."""
 
-_GROUP, _TRANSACTION = 0, 1  # for whom a coordinator is looked for
-_OF_TOPIC, _OF_BROKER, _OF_LOGGERS, _OF_METRICS = 2, 4, 8, 16  # whose configuration
+_GROUP, _TRANSACTION = 0, 1  # what a coordinator is looked for
+_OF_TOPIC, _OF_BROKER, _OF_LOGGERS, _OF_METRICS = 2, 4, 8, 16  # what the configuration belongs to
 
 
 def needed(header: RequestHeader, frame: bytes) -> Rights | None:
-    """All rights that this request needs; None where it must not be passed on.
+    """All rights that this request needs; None if it must not be relayed.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     row = row_of(header.api_key)
     if row is None or header.api_key not in _PASSED_ON or row.versions is None:
@@ -79,12 +79,12 @@ def _of_config(resource: ConfigResource, operation: AclOperation) -> Right | Non
 
 
 def _cluster(cursor: Cursor, version: int) -> Rights | None:
-    """What the asker may do with the cluster is for him alone."""
+    """Not relayed with operations: the answer lists those of the client."""
     return None if metadata_request.describe_cluster(cursor, version).with_cluster_operations else ()
 
 
 def _metadata(cursor: Cursor, version: int) -> Rights | None:
-    """By name, and without more; of all topics each asker sees his own, and an id does not tell its topic here."""
+    """Only by name: of all topics each client sees its own, and the topic of an id is not known here."""
     asked = metadata_request.read(cursor, version)
     described = asked.described
     if described.topics is None or described.with_cluster_operations or described.with_topic_operations:
@@ -92,14 +92,14 @@ def _metadata(cursor: Cursor, version: int) -> Rights | None:
     names = [reference.name for reference in described.topics if reference.name]
     if len(names) < len(described.topics):
         return None
-    # Whether a topic exists, and so is not created, is not known here.
+    # It is not known here whether a topic exists and therefore need not be created.
     operations = (_DESCRIBE, AclOperation.CREATE) if asked.may_create_topics else (_DESCRIBE,)
     return tuple((operation, ResourcePattern(ResourceType.TOPIC, name)) for name in names for operation in operations)
 
 
 _ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
 _DESCRIBE, _DESCRIBE_CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
-_PASSED_ON = RELAYABLE | STANDING_BY
+_PASSED_ON = RELAYABLE | BY_BROKERS_ON_STANDBY
 _READERS: dict[ApiKey, Callable[[Cursor, int], Rights | None]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _coordinators,
@@ -109,4 +109,4 @@ _READERS: dict[ApiKey, Callable[[Cursor, int], Rights | None]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS),
     ApiKey.DESCRIBE_CLUSTER: _cluster,
 }
-"""Where the rights depend on what the request says."""
+"""Rights that depend on the request's content."""

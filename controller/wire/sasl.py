@@ -22,14 +22,14 @@ _LIFETIME = struct.Struct(">q")
 
 
 class HandshakeResponse(Struct, frozen=True):
-    """What a broker answers to SaslHandshake; `error` may be a number that this controller does not know."""
+    """A broker's answer to SaslHandshake; `error` may be a number unknown here."""
 
     error: int
     mechanisms: tuple[str, ...]
 
 
 class AuthenticateResponse(Struct, frozen=True):
-    """What a broker answers to SaslAuthenticate.
+    """A broker's answer to SaslAuthenticate.
 
     Units:
         `session_lifetime_ms` milliseconds, 0 for ever, and before version 1.
@@ -45,7 +45,7 @@ def decode_handshake(header: RequestHeader, frame: bytes) -> str:
     """The mechanism that is asked for.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     with reading(header, frame) as cursor:
         return cursor.string("mechanism")
@@ -59,10 +59,10 @@ def encode_handshake_answer(header: RequestHeader, error: ErrorCode, mechanisms:
 
 
 def decode_authenticate(header: RequestHeader, frame: bytes) -> bytes:
-    """The token of the mechanism.
+    """The mechanism's token.
 
     Raises:
-        MalformedRequest: it breaks off, or claims what it does not hold.
+        MalformedRequest: it is cut off, or claims more than it holds.
     """
     with reading(header, frame) as cursor:
         token = cursor.bytes_with_length("auth_bytes")
@@ -101,10 +101,10 @@ def encode_authenticate(header: RequestHeader, token: bytes) -> bytes:
 
 
 def decode_handshake_answer(version: int, frame: bytes) -> HandshakeResponse:
-    """What a broker answers to SaslHandshake.
+    """Decode a broker's answer to SaslHandshake.
 
     Raises:
-        Malformed: it breaks off, or claims what it does not hold.
+        Malformed: it is cut off, or claims more than it holds.
     """
     _, cursor = response_cursor(ApiKey.SASL_HANDSHAKE, version, frame)
     error = cursor.int16("error_code")
@@ -114,10 +114,10 @@ def decode_handshake_answer(version: int, frame: bytes) -> HandshakeResponse:
 
 
 def decode_authenticate_answer(version: int, frame: bytes) -> AuthenticateResponse:
-    """What a broker answers to SaslAuthenticate.
+    """Decode a broker's answer to SaslAuthenticate.
 
     Raises:
-        Malformed: it breaks off, or claims what it does not hold.
+        Malformed: it is cut off, or claims more than it holds.
     """
     _, cursor = response_cursor(ApiKey.SASL_AUTHENTICATE, version, frame)
     answer = _authenticate_answer(cursor, version)

@@ -1,7 +1,8 @@
-"""Which kio value stands for this message in this version?
+"""Which kio value represents this message in this version?
 
-kio has a module a message and version. Builders here name fields by the newest version; those an older
-version does not have are left out."""
+kio has a module a message and version. Builders here name fields by the newest version; those missing in an older
+version are left out.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class MessageSchema:
         self._module = import_module(f"kio.schema.{api_key.name.lower()}.v{version}.{kind}")
 
     def make(self, entity_name: str, /, **values: object) -> Any:
-        """One entity of the message, without the fields this version does not have. Nobody is throttled by default."""
+        """One entity of the message, without the fields this version lacks."""
         entity, known = self._entity(entity_name)
         values = {"throttle_time": UNTHROTTLED} | values
         return entity(**{field: value for field, value in values.items() if field in known})
@@ -99,5 +100,5 @@ def topic_id_bytes(topic_id: TopicId | None) -> bytes:
 
 
 def topic_uuid(topic_id: TopicId | None) -> UUID | None:
-    """A topic id as kio wants it."""
+    """A topic id in kio's form."""
     return None if topic_id is None else UUID(bytes=topic_id_bytes(topic_id))

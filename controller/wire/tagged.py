@@ -1,8 +1,8 @@
 """What do reassignment messages say beyond Kafka's schema, and where?
 
-In tagged fields, above all tags that Kafka has given out itself. Kafka's own clients and controllers skip them without
-looking (KIP-482), but not every other client does: they are in answers to those only whose request has one of them.
-Text is UTF-8, JSON is that of the status znodes.
+In tagged fields, with tags above all of Kafka's own. Kafka's own clients and controllers skip them unread (KIP-482),
+but not every other client does: an answer has them only if its request has one. Text is UTF-8, JSON is that of the
+status znodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def tagged(fields: Mapping[int, bytes]) -> bytes:
-    """Tagged fields as a message or one of its entries ends with them.
+    """Tagged fields in the form that ends a message or one of its entries.
 
     >>> tagged({}), tagged({20000: b"ab"})
     (b'\\x00', b'\\x01\\xa0\\x9c\\x01\\x02ab')
@@ -51,17 +51,17 @@ def with_tagged(message: bytes, fields: Mapping[int, bytes]) -> bytes:
     """A message that ends without tagged fields, with these.
 
     Raises:
-        ValueError: it has some already, or is of a version that knows none.
+        ValueError: it has some already, or is of a version without them.
     """
     if not fields:
         return message
     if message[-1:] != b"\0":
-        raise ValueError("tagged fields go behind a flexible message without any")
+        raise ValueError("tagged fields can be added only to a flexible message without any")
     return message[:-1] + tagged(fields)
 
 
 def reads_additions(fields: Mapping[int, bytes]) -> bool:
-    """Whether a request with these tagged fields is from somebody who knows ours.
+    """Whether the sender of a request with these tagged fields understands ours.
 
     >>> reads_additions({ADDITIONS: b""}), reads_additions({7: b""})
     (True, False)
@@ -70,7 +70,7 @@ def reads_additions(fields: Mapping[int, bytes]) -> bool:
 
 
 def request_id_field(request: RequestId | None) -> dict[int, bytes]:
-    """The field with a request id, where there is one."""
+    """The field with a request id, if there is one."""
     return {} if request is None else {REQUEST_ID: _INT64.pack(request)}
 
 
@@ -89,7 +89,7 @@ def request_id_of(fields: Mapping[int, bytes], cursor: Cursor) -> RequestId | No
 
 
 def without_additions(reply: ReassignmentsListed) -> ReassignmentsListed:
-    """What Kafka's own controller would say of the same moves."""
+    """The answer as Kafka's own controller would give it for the same moves."""
     moves = tuple(replace(move, progress=None) for move in reply.moves)
     return replace(reply, moves=moves, controller=None, request_status=None)
 
@@ -115,7 +115,7 @@ def controller_of(fields: Mapping[int, bytes]) -> str | None:
     """The name of the software that answered; None from Kafka's own.
 
     Raises:
-        Malformed: no text.
+        Malformed: not text.
     """
     raw = fields.get(CONTROLLER)
     return None if raw is None else Cursor(raw, is_flexible=True).string("controller")
@@ -131,7 +131,7 @@ def status_of(fields: Mapping[int, bytes]) -> RequestStatus | None:
 
 
 def progress_of(fields: Mapping[int, bytes]) -> MoveProgress | None:
-    """How far the move of a partition is.
+    """The progress of a partition's move.
 
     Raises:
         Malformed: not its JSON.

@@ -14,7 +14,7 @@ from controller.core.messages import replies
 from controller.core.messages.errors import ErrorCode
 from controller.wire.schema import MessageSchema, topic_uuid
 
-SETTINGS_FROM = 5  # the first version of CreateTopics that tells a new topic's settings, KIP-525
+SETTINGS_FROM = 5  # the first version of CreateTopics whose answer has a new topic's settings, KIP-525
 
 
 def topics_created(schema: MessageSchema, version: int, reply: replies.TopicsCreated) -> Any:
@@ -25,9 +25,9 @@ def topics_created(schema: MessageSchema, version: int, reply: replies.TopicsCre
         if version < SETTINGS_FROM:
             return None
         if result.configs is None:
-            # None says that the settings may not be seen; of a topic that was refused Kafka tells an empty list.
+            # None means that the settings may not be seen; for a refused topic Kafka sends an empty list.
             return () if result.error is not ErrorCode.NONE else None
-        if result.configs not in made:  # most topics of a request have the same
+        if result.configs not in made:  # most topics of a request have the same ones
             made[result.configs] = tuple(_config(schema, config) for config in result.configs)
         return made[result.configs]
 

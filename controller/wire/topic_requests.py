@@ -1,4 +1,4 @@
-"""What is asked about topics in this message: to create, delete or enlarge them, to elect leaders?
+"""What does this request ask about topics: to create, delete or enlarge them, to elect leaders?
 
 Source: Kafka's CreateTopicsRequest.json, DeleteTopicsRequest.json, CreatePartitionsRequest.json and
 ElectLeadersRequest.json.

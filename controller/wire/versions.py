@@ -1,7 +1,7 @@
-"""Which version of each command is spoken to brokers?
+"""Which version of each command do brokers get?
 
-Brokers are not asked for their versions: like Kafka's own controller, this one follows one inter-broker
-protocol version (IBP), so that all brokers are told in the same terms.
+Like Kafka's own controller, this one does not ask brokers for their versions but follows one inter-broker protocol
+version (IBP), so that all brokers get the same versions.
 
 Source: Kafka's MetadataVersion and ApiVersion (2.4), ControllerChannelManager's choice of request versions.
 """
@@ -31,7 +31,7 @@ _RELEASES = {
     (3, 7): 5,
     (3, 8): 1,
     (3, 9): 1,
-}  # release → how many internal versions (IV0, IV1 ...) it has
+}  # the number of internal versions (IV0, IV1 ...) of each release
 _SPELLING = re.compile(r"^(\d+)\.(\d+)(?:\.\d+)*(?:-IV(\d+))?$")
 
 
@@ -66,7 +66,7 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
 
     @property
     def commands(self) -> dict[ApiKey, int]:
-        """Which version of each command brokers are told in."""
+        """The version of each command to brokers."""
         return {
             ApiKey.LEADER_AND_ISR: self.leader_and_isr,
             ApiKey.UPDATE_METADATA: self.update_metadata,
@@ -75,7 +75,8 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
 
     @property
     def manner(self) -> tuple[object, ...]:
-        """All that differs between protocols for a controller; two with the same manner are led in the same way."""
+        """Everything about a protocol that matters to a controller; it leads brokers alike under two protocols with
+        equal values."""
         return (
             *self.commands.values(),
             self.describe_log_dirs,
@@ -87,12 +88,12 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
 
     @property
     def describe_log_dirs(self) -> int:
-        """The version of DescribeLogDirs; from 3 on a refusal of the whole has an error."""
+        """The version of DescribeLogDirs; from 3 on the refusal of a whole request has an error."""
         return _newest(self, {(3, 2, 0): 3, (2, 6, 0): 2}, 1)
 
     @property
     def leaders_use_alter_partition(self) -> bool:
-        """Whether leaders ask the controller to change an ISR; before, they write the state znode
+        """Whether leaders ask the controller to change an ISR; in older versions they write the state znode
         themselves."""
         return self >= InterBrokerProtocol(2, 7, 2)
 
@@ -113,7 +114,7 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
 
 
 def newest_within(ranges: Mapping[int, VersionRange]) -> InterBrokerProtocol | None:
-    """The newest protocol whose commands a broker with these versions understands; none if it does not tell.
+    """The newest protocol whose commands a broker with these versions understands; None if the versions do not tell.
 
     >>> str(newest_within({ApiKey.LEADER_AND_ISR: VersionRange(0, 5), ApiKey.UPDATE_METADATA: VersionRange(0, 7)}))
     '3.1-IV0'
@@ -133,13 +134,13 @@ def _newest(protocol: InterBrokerProtocol, since: dict[tuple[int, int, int], int
 
 
 def parse_protocol(text: str) -> InterBrokerProtocol:
-    """Every spelling a broker accepts from 2.4 on; a release alone means its last internal version.
+    """Parse any spelling a broker accepts from 2.4 on; a release alone means its last internal version.
 
     >>> str(parse_protocol("2.7")), str(parse_protocol("3.9.1")), str(parse_protocol("2.8-IV0"))
     ('2.7-IV2', '3.9-IV0', '2.8-IV0')
 
     Raises:
-        ValueError: not a version, or one this controller does not speak; names those it does.
+        ValueError: not a version, or an unsupported one; names the supported ones.
     """
     match = _SPELLING.match(text.strip())
     if match is None:
@@ -148,7 +149,7 @@ def parse_protocol(text: str) -> InterBrokerProtocol:
     release = (int(major), int(minor))
     if release < (2, 4):
         raise ValueError(
-            f"inter-broker protocol {text} is unsupported because it knows no adding and removing replicas; "
+            f"inter-broker protocol {text} is unsupported because it lacks adding and removing replicas; "
             f"raise inter.broker.protocol.version on the brokers to one of {_choices()}"
         )
     internals = _RELEASES.get(release, 0)
@@ -159,7 +160,7 @@ def parse_protocol(text: str) -> InterBrokerProtocol:
 
 
 def is_of_a_later_kafka(text: str) -> bool:
-    """Whether this is a protocol of a Kafka that has none with ZooKeeper any more.
+    """Whether this is a protocol of a Kafka release without ZooKeeper.
 
     >>> is_of_a_later_kafka("4.0-IV1"), is_of_a_later_kafka("2.3"), is_of_a_later_kafka("0.10.2-IV0")
     (True, False, False)
@@ -170,7 +171,7 @@ def is_of_a_later_kafka(text: str) -> bool:
 
 AUTO = "auto"
 OLDEST = InterBrokerProtocol(2, 4, 1)
-"""What every broker from 2.4 to 3.9 understands."""
+"""Commands that every broker from 2.4 to 3.9 understands."""
 
 
 def parse_wanted(text: str) -> InterBrokerProtocol | None:

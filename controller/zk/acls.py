@@ -1,7 +1,7 @@
-"""Who may do what with a znode that we create? Whom Kafka would let, had it created it.
+"""Which ACL does a znode that we create get? The one Kafka would give it.
 
-Source: Kafka's ZkData.defaultAcls and sensitivePath, the same from 2.4 to 3.9; ZooDefs.Ids. ZooKeeper puts the
-creator's own ids in the place of `auth`.
+Source: Kafka's ZkData.defaultAcls and sensitivePath, the same from 2.4 to 3.9; ZooDefs.Ids. ZooKeeper replaces `auth`
+by the creator's own ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _READERS: Final = _int.pack(_READ) + text("world") + text("anyone")
 _CREATOR_ONLY: Final = _int.pack(1) + _CREATOR
 _READABLE: Final = _int.pack(2) + _CREATOR + _READERS
 _CONSUMERS: Final = "/consumers"
-"""Consumers of old wrote below it."""
+"""Old consumers wrote below it."""
 
 
 def acl_of(path: str, *, is_protected: bool) -> bytes:

@@ -11,7 +11,7 @@ from zk_layout.ids import Zxid
 
 
 class ConnectionState(StrEnum):
-    """What the session is doing."""
+    """The state of the connection and its session."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -19,7 +19,7 @@ class ConnectionState(StrEnum):
 
 
 class Change(StrEnum):
-    """What a watch tells."""
+    """What a watch event reports."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -39,7 +39,7 @@ class Disconnected(Exception):
 
 
 class TurnedAway(Disconnected):
-    """A server answers, and this process and it do not come together: for want of trust, or of a login."""
+    """A server answers, but no session comes about for reasons of security: certificates or a login."""
 
 
 class SessionEnded(Exception):
@@ -47,7 +47,7 @@ class SessionEnded(Exception):
 
 
 class Refused(Exception):
-    """ZooKeeper answered with an error that nobody expects here."""
+    """ZooKeeper answered with an unexpected error."""
 
     def __init__(self, path: str, code: int) -> None:
         super().__init__(f"{protocol.error_name(code)}: {path}")
@@ -59,7 +59,7 @@ class Reply(NamedTuple):
 
     Shape:
         `code` is ZooKeeper's error code, 0 when there is a `value`. `failure` is set when no answer came;
-        `zxid` then says nothing.
+        `zxid` is meaningless then.
     """
 
     value: Any

@@ -1,8 +1,8 @@
 """How do answers and watch events of kazoo's threads reach the event loop in the order of the session?
 
-One queue takes everything from kazoo's connection thread: answers with the zxid of their header, watch
-events, states of the connection. It is emptied on the event loop, one wake-up for many. Watches survive a lost
-connection: when it is back, the server catches up, is told all that were held, and tells what has changed meanwhile.
+One queue takes everything from kazoo's connection thread: answers with the zxid of their header, watch events, states
+of the connection. The event loop drains it, one wake-up for many items. Watches survive a lost connection: on
+reconnection the server receives all that were held and reports what has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _NO_CONNECTION: Final = (
 
 
 class _Call:
-    """Stands where kazoo expects an asynchronous result; is told by the connection's thread."""
+    """Takes the place of kazoo's asynchronous result; the connection's thread completes it."""
 
-    __slots__ = ("_bridge", "_is_told", "done", "request")
+    __slots__ = ("_bridge", "_is_completed", "done", "request")
 
     def __init__(self, bridge: Bridge, request: Request, done: Done) -> None:
         self._bridge = bridge
-        self._is_told = False
+        self._is_completed = False
         self.request = request
         self.done = done
 
@@ -83,13 +83,13 @@ class _Call:
             self._tell(Reply(None, error.code, self._bridge.header_zxid))
 
     def _tell(self, reply: Reply) -> None:
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_completed:
+            self._is_completed = True
             self._bridge.put((self, reply))
 
 
 class _Barred(NamedTuple):
-    """A server that was reached, and why nothing comes of it."""
+    """A server that was reached, and why it gives us no session."""
 
     why: str
 
@@ -98,7 +98,7 @@ class Bridge:
     """One session with ZooKeeper, on the event loop. When a session expires, kazoo opens another."""
 
     def __init__(self, settings: ZooKeeperSettings, client: KazooClient | None = None) -> None:
-        """Nothing is connected yet. `client` is one that nobody else uses."""
+        """`client` must not be used elsewhere. Connects to nothing yet."""
         self.settings = settings
         self.state: ConnectionState | None = None
         self.session = SessionId(0)
@@ -131,16 +131,16 @@ class Bridge:
         self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew, self._barred)
-        kazoo_internals.connect_for_ever(self._client)
+        kazoo_internals.keep_connecting(self._client)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self, when_silent: Callable[[str], None] = lambda _: None) -> None:
-        """Connect; `when_silent` is told early that nobody answers. Whoever has mistyped an address waits for a word,
-        not for a time-out.
+        """Connect. `when_silent` is called early if no server answers, so that an operator who mistyped an address need
+        not wait for the timeout.
 
         Raises:
             Disconnected: no server answered in time.
-            TurnedAway: as many tries as there are servers ended because of stores or logins.
+            TurnedAway: as many attempts as there are servers failed because of stores or logins.
         """
         self._loop = asyncio.get_running_loop()
         self._life.begin(self._loop)
@@ -160,7 +160,7 @@ class Bridge:
             self._patience = None
 
     async def stop(self) -> None:
-        """Close the session; its ephemeral znodes go with it, now or, if no server answers, when it expires."""
+        """Close the session; its ephemeral znodes vanish now or, if no server answers, when the session expires."""
         self.state_listeners.clear()
         self.watch_listeners.clear()
         await self._life.end()
@@ -169,12 +169,12 @@ class Bridge:
         self._drop_waiting("closed")
 
     def submit(self, request: Request, done: Done) -> None:
-        """Send a request after all those before it; `done` is called on the event loop, in session order."""
+        """Send a request after all earlier ones; `done` is called on the event loop, in session order."""
         self._waiting.append(_Call(self, request, done))
         self._send_waiting()
 
     async def ask(self, request: Request) -> Reply:
-        """The answer, or the server's error code.
+        """Send a request and return the answer, or the server's error code.
 
         Raises:
             Disconnected, SessionEnded: no answer came.
@@ -192,43 +192,43 @@ class Bridge:
         return reply
 
     async def read(self, request: Request) -> Reply:
-        """The answer to a request that may be repeated; it is, when the connection is lost.
+        """Send a repeatable request, again whenever the connection is lost, and return the answer.
 
         Raises:
-            SessionEnded: there is no session any more.
+            SessionEnded: the session has ended.
         """
         while True:
             try:
                 return await self.ask(request)
             except Disconnected:
-                await asyncio.sleep(0.01)  # what is asked now waits for the connection
+                await asyncio.sleep(0.01)  # the next attempt waits for the connection
 
     async def get(self, path: str, *, watch: bool = False) -> tuple[Node | None, Zxid]:
-        """A znode, or None, and the zxid of that answer. A missing one gets no watch."""
+        """A znode, or None, and the zxid of that answer. A missing znode gets no watch."""
         reply = await self.read(GetData(self.full(path), watch))
         self._only(reply, protocol.NO_NODE, path)
         return reply.value, reply.zxid
 
     async def exists(self, path: str, *, watch: bool = False) -> tuple[Stat | None, Zxid]:
-        """Its stat, or None, and the zxid of that answer. A missing one is watched too."""
+        """The znode's stat, or None, and the zxid of that answer. A missing znode is watched too."""
         reply = await self.read(Exists(self.full(path), watch))
         self._only(reply, protocol.NO_NODE, path)
         return reply.value, reply.zxid
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[list[str] | None, Zxid]:
-        """The names below a znode, None without the znode, and the zxid of that answer."""
+        """The names of a znode's children, None without the znode, and the zxid of that answer."""
         reply = await self.read(GetChildren(self.full(path), watch))
         self._only(reply, protocol.NO_NODE, path)
         return reply.value, reply.zxid
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
-        """Watch many znodes' data; for one that has changed since, or is missing, an event comes at once."""
+        """Watch the data of many znodes. One that has changed since, or is missing, causes an event at once."""
         for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
             self._data_watches.update(request.data)
             self.submit(request, lambda _: None)
 
     def acl(self, path: str) -> bytes:
-        """Whom a znode that we create at this path is to belong to."""
+        """The ACL for a znode that we create at this path."""
         return acl_of(path, is_protected=self.settings.security.sets_acl)
 
     def full(self, path: str) -> str:
@@ -237,17 +237,17 @@ class Bridge:
 
     @property
     def header_zxid(self) -> Zxid:
-        """The zxid of the answer that the connection's thread has just read."""
+        """The zxid of the answer the connection's thread has just read."""
         return Zxid(self._client.last_zxid)
 
     def put(self, item: object) -> None:
-        """Hand something to the event loop, from any thread."""
+        """Put an item into the event loop's queue, from any thread."""
         self._fifo.append(item)
         if not self._is_woken and self._loop is not None:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed: nobody is interested any more
+            except RuntimeError:  # the loop is closed and needs no more items
                 self._fifo.clear()
 
     @staticmethod
@@ -256,7 +256,7 @@ class Bridge:
             raise Refused(path, reply.code)
 
     def _renew(self) -> None:
-        """Any request is as good as a ping."""
+        """Send a request in place of a ping; the server renews the session on either."""
         if self._is_open:
             self.submit(Exists(self.full("/")), lambda _: None)
 
@@ -269,16 +269,16 @@ class Bridge:
         kazoo_internals.send(self._client, call.request, call)
 
     def _probe(self) -> None:
-        """Ask this server for a multi-read while nothing else is in flight.
+        """Find out whether this server knows the multi-read, while nothing else is in flight.
 
-        One before ZooKeeper 3.6 answers out of turn and hangs up, which would end kazoo's client if it waited for
+        A server before ZooKeeper 3.6 answers out of turn and hangs up, which would end kazoo's client if it waited for
         another answer.
         """
         self._send(_Call(self, MultiRead([self.full("/")]), self._probed))
 
     def _probed(self, reply: Reply) -> None:
         if reply.failure is not None:
-            # It may also hang up without a word; once may be chance.
+            # It may also hang up without an answer; once may be chance.
             self._lost_probes += 1
             if self._lost_probes >= _PROBES_TO_LOSE:
                 self.knows_multi_read = False
@@ -304,12 +304,12 @@ class Bridge:
             call.done(Reply(None, protocol.SESSION_EXPIRED, Zxid(0), SessionEnded(why)))
 
     def _state_changed(self, state: str) -> None:
-        # In the connection's thread: only here these belong to the state.
+        # In the connection's thread: the ids match the state only here.
         session, _ = self._client.client_id or (0, b"")
         self.put((state, session, self.header_zxid))
 
     def _watch_fired(self, kind: int, path: str) -> None:
-        # In the connection's thread, too.
+        # Also in the connection's thread.
         if kind in _CHANGES:
             self.put(WatchEvent(_CHANGES[kind], path))
 
@@ -320,15 +320,15 @@ class Bridge:
                 break
             try:
                 self._take(self._fifo.popleft())
-            except Exception:  # of whoever hears of it; what comes after it must be heard of, too
-                _log.exception("what ZooKeeper has said was not taken up")
+            except Exception:  # an error of one receiver must not keep later items from being received
+                _log.exception("an item from ZooKeeper was not processed")
         self._send_waiting()
         if self._fifo and not self._is_woken and self._loop is not None:
             self._is_woken = True
             self._loop.call_soon(self._drain)
 
     def _barred(self, why: str) -> None:
-        # In the connection's thread, too.
+        # Also in the connection's thread.
         self.put(_Barred(why))
 
     def _take(self, item: Any) -> None:
@@ -343,7 +343,7 @@ class Bridge:
 
     def _on_barred(self, why: str) -> None:
         if self._is_connected.is_set() and why not in self._turned_away:
-            _log.warning("ZooKeeper does not let this process in again; trying on", reason=why)
+            _log.warning("ZooKeeper does not let this process in again; still trying", reason=why)
         self._turned_away = [*self._turned_away, why][-len(self._client.hosts) :]
         if self._patience is not None and len(self._turned_away) == len(self._client.hosts):
             self._patience.reschedule(0.0)
@@ -398,7 +398,7 @@ class Bridge:
                 self.seen_zxid = Zxid(0)
                 for watches in (self._data_watches, self._existence_watches, self._child_watches):
                     watches.clear()
-                # Kazoo would carry them into the next session.
+                # Kazoo would carry these requests into the next session.
                 self._drop_waiting("expired")
         for listener in tuple(self.state_listeners):
             _tell(listener, self.state)
@@ -415,21 +415,21 @@ class Bridge:
 
         def done(reply: Reply) -> None:
             nonlocal left
-            # Lost again before all were set: the next time restores from the same zxid on.
+            # Lost again before all were set: the next attempt restores from the same zxid.
             left -= 1 if reply.failure is None else len(pieces) + 1
             if left == 0:
                 self._restore_since = None
 
-        # Before what waits: a read that is answered first would be told to be changed.
+        # Ahead of waiting requests: a read answered before its watch is set would be reported as changed.
         self._waiting.extendleft(_Call(self, piece, done) for piece in pieces)
-        # Another server may not show yet what this session has written, and was not answered.
+        # Another server may not show yet what this session has written without an answer.
         self._waiting.appendleft(_Call(self, Sync(self.full("/")), lambda _: None))
         self._send_waiting()
 
 
 def _tell(listener: Callable[[_Heard], None], heard: _Heard) -> None:
-    """Nobody's error keeps others from hearing it, such as that the session is lost."""
+    """Call a listener. Its error must not keep others from hearing, for example, that the session is lost."""
     try:
         listener(heard)
     except Exception:
-        _log.exception("whoever listens to ZooKeeper has failed", heard=str(heard))
+        _log.exception("a listener to ZooKeeper has failed", heard=str(heard))

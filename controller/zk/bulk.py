@@ -1,8 +1,8 @@
 """How are very many znodes read at once, without one answer growing too large?
 
-One multi-read carries up to 1,000 paths; several are in flight. The size of an answer is not known in advance,
-so the number of paths starts small and follows the sizes seen. Servers that do not know the multi-read (the bridge
-finds out) are read with single pipelined requests.
+One multi-read carries up to 1,000 paths; several are in flight. The size of an answer is not known in advance, so the
+number of paths starts small and adapts to the sizes seen. Servers without the multi-read (the bridge finds out) get
+single pipelined requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Found = tuple[Node | Hidden | None, Zxid]
 
 
 class ChunkSize:
-    """How many znodes to ask for at once, so that an answer stays near `target_bytes`.
+    """How many znodes to request at once, so that an answer stays near `target_bytes`.
 
     >>> size = ChunkSize(target_bytes=1000, most=64, first=4)
     >>> size.saw(4, 40); size.now
@@ -48,26 +48,26 @@ class ChunkSize:
         self.now = first
 
     def saw(self, count: int, size_bytes: int) -> None:
-        """An answer with so many znodes had so many bytes: at most double, at once as low as needed."""
+        """Adapt to the size of an answer: grow at most twofold, shrink at once as far as needed."""
         if count:
             fitting = self._target_bytes * count // max(size_bytes, 1)
             self.now = max(1, min(self.now * 2, fitting, self._most))
 
 
 class BulkReader:
-    """Reads znodes by the thousand over one bridge; asks are repeated when the connection is lost."""
+    """Reads znodes by the thousand over one bridge; repeats requests when the connection is lost."""
 
     def __init__(self, bridge: Reads, *, answers_in_flight: int = 4, request_bytes: int = _REQUEST_BYTES) -> None:
-        """A request has at most `request_bytes`, and never more than is moderate."""
+        """A request has at most `request_bytes`, and never more than the moderate limit."""
         self._bridge = bridge
         self._slots = asyncio.Semaphore(answers_in_flight)
         self._request_bytes = min(request_bytes, _REQUEST_BYTES)
 
     async def read(self, paths: Sequence[str], size: ChunkSize) -> list[Found]:
-        """Each znode, that it may not be read, or None, in order, with the zxid of the answer that said so.
+        """For each path in order: the znode, Hidden, or None, with the zxid of the answer.
 
         Raises:
-            SessionEnded: there is no session any more.
+            SessionEnded: the session has ended.
         """
         chunks: list[asyncio.Task[list[Found]]] = []
         at = 0
@@ -101,7 +101,7 @@ class BulkReader:
 
     async def _chunk(self, paths: Sequence[str]) -> list[Found]:
         losses = 0
-        # What makes the server hang up again and again may be the size of this very answer.
+        # The size of this very answer may be what makes the server hang up each time.
         while self._bridge.knows_multi_read is not False and losses < _LOSSES_TO_BLAME_IT:
             try:
                 reply = await self._bridge.ask(MultiRead([self._bridge.full(path) for path in paths]))
@@ -110,7 +110,7 @@ class BulkReader:
                 await asyncio.sleep(0.01)
                 continue
             if reply.code != protocol.OK:
-                break  # refused as a whole: one by one they show which may not be read
+                break  # the whole request was refused: single reads show which znodes are
             answers = zip(paths, reply.value, strict=True)
             return [(self._node(path, node), reply.zxid) for path, node in answers]
         return await self._single_reads(paths)
@@ -126,10 +126,10 @@ class BulkReader:
 
 
 async def read_one(bridge: Reads, path: str, *, watch: bool = False) -> Found:
-    """A znode, that it may not be read, or None. Only one that is there and may be read gets a watch.
+    """A znode, Hidden, or None. Only a readable znode gets a watch.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     try:
         return await bridge.get(path, watch=watch)

@@ -1,4 +1,4 @@
-"""How is a client of ZooKeeper made that connects, and logs in, as the settings say?"""
+"""How is a client of ZooKeeper made that connects and logs in as the settings say?"""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ _OTHER_KEY = re.compile(r"(?<!zookeeper\.)\bssl\.")
 def client_of(
     connect: str, security: ZooKeeperSecurity, failed: Callable[[str], None] = lambda _: None, **arguments: Any
 ) -> KazooClient:
-    """A client that is not connected yet. `failed` is told, in kazoo's thread, why a server and this process do not
-    come together, as far as it is a matter of security. `arguments` are kazoo's own.
-    """
+    """A client that is not connected yet. `failed` receives, in kazoo's thread, why a connection failed for reasons of
+    security. `arguments` are kazoo's own."""
     if security.tls is not None:
         arguments["handler"] = TlsHandler(partial(context_of, security.tls), failed)
     client = KazooClient(connect, **arguments)
@@ -39,10 +38,10 @@ def client_of(
 
 
 def context_of(tls: TlsSettings) -> ssl.SSLContext:
-    """TLS towards ZooKeeper, of the stores as they are now.
+    """TLS towards ZooKeeper, from the stores as they are now.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     try:
         return client_context(tls)
@@ -55,7 +54,7 @@ def check(security: ZooKeeperSecurity) -> None:
     """Read the stores and the login module once.
 
     Raises:
-        UnusableSecurity, UnusableStore: with the setting to be changed.
+        UnusableSecurity, UnusableStore: names the setting to change.
     """
     if security.tls is not None:
         context_of(security.tls)

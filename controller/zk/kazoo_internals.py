@@ -1,12 +1,12 @@
 """Which of kazoo's private names do we rely on, and why?
 
-kazoo's public calls make an object and a thread hand-over of each answer, take no requests but kazoo's own, and tell
-watch events from another thread than answers, so that an event can come after answers to later requests. We need
-multi-reads, hundreds of thousands of answers, and the order of the session. So requests go in one step below the
-public calls, and events are taken where they are read.
+kazoo's public calls create an object and a thread hand-over for each answer, accept only kazoo's own requests, and
+report watch events from another thread than answers, so that an event can come after answers to later requests. We need
+multi-reads, hundreds of thousands of answers, and session order. So requests enter one step below the public calls, and
+events are taken where they are read.
 
-These names may change in any release of kazoo: the versions allowed in `pyproject.toml` are those tested, and
-`tests/unit/zk/test_kazoo_internals.py` says which name a new version lacks, or what it does otherwise.
+These names may change in any release of kazoo: the versions allowed in `pyproject.toml` are the tested ones, and
+`tests/unit/zk/test_kazoo_internals.py` shows which name a new version lacks or changes.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from controller.zk.protocol import Request
 _OPEN: Final = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 _SASL_XID: Final = 1
 _RESTORED: Final = (
-    "{}:{} lets new clients in, but not this session: it knows less than this process has seen, as after it was "
-    "restored from an older copy"
+    "{}:{} accepts new clients, but not this session: the server has older data than this process has seen, as after "
+    "a restore from an older copy"
 )
 _REFUSALS: Final = {-115: "user or password is wrong", -124: "user or password is wrong"}
 
 
-class Told(Protocol):
-    """Stands where kazoo has its asynchronous result; called in the connection's thread, in the order of answers.
+class Completion(Protocol):
+    """Takes the place of kazoo's asynchronous result; called in the connection's thread, in the order of answers.
 
-    While it is told, `KazooClient.last_zxid` is that of this answer's header.
+    During a call, `KazooClient.last_zxid` is the one of this answer's header.
     """
 
     def set(self, value: object = None) -> None:
-        """What the request made of the answer; None where a znode asked about does not exist."""
+        """The decoded answer; None where a znode asked about does not exist."""
 
     def set_exception(self, error: Exception) -> None:
         """The server's error, or kazoo's own."""
 
 
-def send(client: KazooClient, request: Request, told: Told) -> None:
+def send(client: KazooClient, request: Request, callback: Completion) -> None:
     """Queue a request of any kind behind all others, whatever the connection's state.
 
-    `KazooClient._call` is what all of kazoo's public calls end in; they accept kazoo's own requests only.
+    `KazooClient._call` is where all of kazoo's public calls end; those accept only kazoo's own requests.
     """
-    client._call(request, told)
+    client._call(request, callback)
 
 
 def take_watch_events(client: KazooClient, take: Callable[[int, str], None]) -> None:
-    """Have the connection's thread give each watch event (type, path with the chroot) where it reads it.
+    """Have the connection's thread pass on each watch event (type, path with the chroot) where it reads it.
 
     `ConnectionHandler._read_watch_event` would pass it to another thread, behind answers that came later. Kazoo's own
     watches no longer work on this client.
@@ -70,10 +70,10 @@ def take_watch_events(client: KazooClient, take: Callable[[int, str], None]) -> 
 
 
 def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None:
-    """Have the connection's thread renew the session only while `may_renew` says so; it is asked in that thread.
+    """Let the connection's thread renew the session only while `may_renew`, called in that thread, returns True.
 
-    `ConnectionHandler._send_ping` renews it, and so does `_connect` when a connection was lost. Requests that are
-    queued renew it too.
+    `ConnectionHandler._send_ping` renews it, and so does `_connect` after a lost connection. Queued requests renew it
+    too.
     """
     connection = client._connection
     ping, connect = connection._send_ping, connection._connect
@@ -84,7 +84,7 @@ def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None
 
     def connect_if_renewing(host: str, address: str, port: int) -> tuple[float, float]:
         if not may_renew():
-            raise ConnectionDropped("nobody may renew the session now")
+            raise ConnectionDropped("the session must not be renewed now")
         timeouts: tuple[float, float] = connect(host, address, port)
         return timeouts
 
@@ -92,22 +92,22 @@ def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None
     connection._connect = connect_if_renewing
 
 
-def begin_anew_where_only_strangers_are_let_in(
+def give_up_where_only_new_clients_are_accepted(
     client: KazooClient, is_over: Callable[[], bool], failed: Callable[[str], None]
 ) -> None:
-    """Have the connection's thread give up a session that `is_over` where a server lets new clients in, but not this
-    one. `failed` is told why; both are called in that thread.
+    """Have the connection's thread give up a session that `is_over` if a server accepts new clients but not this one.
+    `failed` receives the reason; both are called in that thread.
 
-    A server hangs up on a client that has seen a higher zxid than its own, as it does on everyone while it starts. One
-    that was restored from an older copy would hang up on this client for ever: `KazooClient.last_zxid` only begins anew
-    with another session. So the same server is tried as a stranger; the session of that try expires unused.
+    A server hangs up on a client that has seen a higher zxid than its own, and on every client while it starts. A
+    server restored from an older copy would hang up on this client forever, because `KazooClient.last_zxid` is reset
+    only with a new session. So the same server is tried as a new client; the session of that attempt expires unused.
     """
     connection = client._connection
     connect = connection._connect
 
-    def is_stranger_let_in(host: str, address: str, port: int) -> bool:
+    def is_new_client_accepted(host: str, address: str, port: int) -> bool:
         known = client._session_id, client._session_passwd, client.last_zxid
-        told, client._session_callback = client._session_callback, lambda _: None
+        callback, client._session_callback = client._session_callback, lambda _: None
         client._reset_session()
         client.last_zxid = 0
         try:
@@ -115,7 +115,7 @@ def begin_anew_where_only_strangers_are_let_in(
         except (ConnectionDropped, KazooTimeoutError):
             return False
         finally:
-            client._session_callback = told
+            client._session_callback = callback
             client._session_id, client._session_passwd, client.last_zxid = known
         return True
 
@@ -127,20 +127,20 @@ def begin_anew_where_only_strangers_are_let_in(
                 raise
             if connection._socket is not None:
                 connection._socket.close()
-            if not is_stranger_let_in(host, address, port):
+            if not is_new_client_accepted(host, address, port):
                 raise
             failed(_RESTORED.format(host, port))
-            raise SessionExpiredError("a server lets new clients in, but not this one") from None
+            raise SessionExpiredError("a server accepts new clients, but not this one") from None
         return timeouts
 
     connection._connect = connect_to
 
 
-def connect_for_ever(client: KazooClient) -> None:
-    """Have the connection's thread go on after any error, as after a connection that was dropped.
+def keep_connecting(client: KazooClient) -> None:
+    """Keep the connection's thread trying after any error, as after a dropped connection.
 
-    `ConnectionHandler._connect_attempt` ends the thread with an error that it does not know, such as one of a TLS
-    library or of a login; then nobody would ever connect again. It has logged the error.
+    `ConnectionHandler._connect_attempt` lets unknown errors, such as those of a TLS library or of a login, end the
+    thread, after which the client would never reconnect. kazoo has logged the error.
     """
     connection = client._connection
     attempt = connection._connect_attempt
@@ -157,11 +157,11 @@ def connect_for_ever(client: KazooClient) -> None:
 
 
 class LoginRefused(Exception):
-    """A server does not let us in; says why."""
+    """A server refuses our login; the text says why."""
 
 
 class Opened:
-    """A connection that has a session and that nobody has heard of yet."""
+    """A connection with a session, before kazoo's client learns of it."""
 
     def __init__(self, client: KazooClient, host: str) -> None:
         self._client = client
@@ -169,26 +169,26 @@ class Opened:
         self.host = host
 
     def sasl(self, token: bytes) -> bytes:
-        """The server's answer to a token.
+        """Send a token and return the server's answer.
 
         Raises:
-            LoginRefused: it says so, or hangs up, as servers of old do.
+            LoginRefused: the server says so or, as old servers do, hangs up.
         """
         connection = self._client._connection
         try:
             connection._submit(SASL(token), self._timeout_s, _SASL_XID)
             header, body, offset = connection._read_header(self._timeout_s)
         except ConnectionDropped:
-            raise LoginRefused("it hangs up") from None
+            raise LoginRefused("the server hangs up") from None
         except KazooTimeoutError:
-            raise LoginRefused("it does not answer") from None
+            raise LoginRefused("the server does not answer") from None
         if header.err:
             raise LoginRefused(_REFUSALS.get(header.err, f"error {header.err}"))
         answer, _ = SASL.deserialize(body, offset)
         return bytes(answer or b"")
 
     def add_auth(self, scheme: str, credentials: str) -> None:
-        """Be known by another id, too.
+        """Add another id to the session.
 
         Raises:
             LoginRefused: the server does not know the scheme.
@@ -202,16 +202,16 @@ class Opened:
 def log_in_first(
     client: KazooClient, log_in: Callable[[Opened], None], failed: Callable[[str], None], clock: Callable[[], float]
 ) -> None:
-    """Have the connection's thread log in at each server before anybody hears of the connection. `failed` is told why
-    that cannot be, and it is tried again, there or elsewhere.
+    """Have the connection's thread log in at each server before kazoo reports the connection. `failed` receives the
+    reason of a failure; the login is tried again, there or at another server.
 
-    `ConnectionHandler._connect` calls `KazooClient._session_callback` when there is a session, and nothing else was
-    sent. Kazoo would log in only afterwards, and give up for good where a server refuses, or dies meanwhile. Each try
-    renews the session, though; so it is given up when nobody was let in for as long as it lasts, for somebody else to
-    take our place.
+    `ConnectionHandler._connect` calls `KazooClient._session_callback` when there is a session and nothing else was
+    sent. Kazoo would log in only afterwards, and give up for good where a server refuses or dies meanwhile. Since each
+    attempt renews the session, the session is given up when no login succeeds for as long as it lasts; another replica
+    can then take over.
     """
     connection = client._connection
-    connect, told = connection._connect, client._session_callback
+    connect, callback = connection._connect, client._session_callback
     host = ""
     refused_at: float | None = None
 
@@ -220,7 +220,7 @@ def log_in_first(
         host = name
         if refused_at is not None and clock() - refused_at > client._session_timeout / 1000:
             refused_at = None
-            raise SessionExpiredError("no server has let us in")
+            raise SessionExpiredError("no server has accepted our login")
         timeouts: tuple[float, float] = connect(name, address, port)
         return timeouts
 
@@ -235,14 +235,14 @@ def log_in_first(
                 failed(reason)
                 raise ConnectionDropped(reason) from None
             refused_at = None
-        told(state)
+        callback(state)
 
     connection._connect = connect_to
     client._session_callback = session_callback
 
 
 def cut(client: KazooClient) -> None:
-    """Break the connection, if there is one, so that its thread waits for no answer any more."""
+    """Break the connection, if there is one, so that its thread stops waiting for answers."""
     broken = client._connection._socket
     if broken is not None:
         with contextlib.suppress(OSError):
@@ -250,5 +250,5 @@ def cut(client: KazooClient) -> None:
 
 
 def has_stopped(client: KazooClient) -> bool:
-    """Whether the connection's thread has come to its end; only then may the client be closed."""
+    """Whether the connection's thread has ended; only then may the client be closed."""
     return bool(client._connection.connection_stopped.is_set())

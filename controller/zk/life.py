@@ -1,7 +1,7 @@
-"""How long does a session live? As long as the event loop turns, and until it is closed or expires.
+"""How long does a session live? As long as the event loop turns, until it is closed or expires.
 
-Kazoo's thread would keep the session of a process alive whose event loop stands still, and with it a claim that nobody
-uses. So it renews the session only while the event loop turns.
+Left alone, kazoo's thread would keep the session of a process whose event loop hangs, and with it a claim that serves
+no purpose. So it renews the session only while the event loop turns.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _CLOSE_WITHIN_S: Final = 2.0
 
 
 class SessionLife:
-    """The life of one client's session. `renew` is called on the event loop when that has stood still for a while;
-    `failed`, in the connection's thread, when the session is given up, with the reason.
+    """The life of one client's session. `renew` is called on the event loop after that has hung for a while; `failed`
+    receives, in the connection's thread, why the session is given up.
 
     Units:
-        `session_s` is in seconds. The session of a loop that stands still for less is kept, that of one that stands
-        still for more than one and a half times as long expires. One that has had no connection for longer is given up
-        where a server lets new clients in, but not this one.
+        `session_s` is in seconds. The session of a loop that hangs for less is kept; that of one that hangs for more
+        than one and a half times as long expires. A session without a connection for longer is given up if a server
+        accepts new clients but not this one.
     """
 
     def __init__(
@@ -41,25 +41,25 @@ class SessionLife:
         self._silent_since: float | None = None
         client.add_listener(self._note_silence)
         kazoo_internals.renew_only_while(client, lambda: self._still_s() < session_s / 2)
-        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, self._is_over, failed)
+        kazoo_internals.give_up_where_only_new_clients_are_accepted(client, self._is_over, failed)
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The session depends on this loop from now on."""
+        """Tie the session to this loop."""
         self._loop, self._beaten_at = loop, loop.time()
         self._beat(loop)
 
     async def end(self) -> None:
-        """Close the session, if a server answers soon; otherwise the connection is left, and the session expires."""
+        """Close the session if a server answers soon; otherwise drop the connection, and the session expires."""
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
         def stop() -> None:
-            # Kazoo waits for a silent server for long, and then gives up with an error of its own.
+            # Kazoo waits long for a silent server, and then fails with an error of its own.
             with contextlib.suppress(Exception):
                 self._client.stop()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(stopped.set)
 
-        # No thread of the loop's executor: the end of the process would wait for it.
+        # Not in the loop's executor: the end of the process would wait for its threads.
         self._client.handler.spawn(stop)
         for _ in range(2):
             with contextlib.suppress(TimeoutError):
@@ -85,7 +85,7 @@ class SessionLife:
         return 0.0 if self._loop is None else self._loop.time() - self._beaten_at
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        # First of all: whatever goes wrong below, it beats on.
+        # Schedule the next beat first, so that no error below can stop it.
         self._heart = loop.call_later(self._session_s / _BEATS_A_SESSION, self._beat, loop)
         still_s, self._beaten_at = self._still_s(), loop.time()
         if still_s > self._session_s / 4:

@@ -1,4 +1,4 @@
-"""How does this process log in at a ZooKeeper server, and as whom is it known there?
+"""How does this process log in at a ZooKeeper server, and which ids does it have there?
 
 Source: ZooKeeper's ZooKeeperSaslClient, SaslServerCallbackHandler, DigestAuthenticationProvider,
 X509AuthenticationProvider and KerberosName.
@@ -29,18 +29,18 @@ class Login(Protocol):
     """Our side of one SASL login."""
 
     def first_token(self) -> bytes:
-        """What to say first."""
+        """The token that opens the login."""
 
     def next_token(self, answer: bytes) -> bytes | None:
-        """What to say after an answer; None for nothing more."""
+        """The token that follows an answer; None at the end."""
 
 
 class Identity(Struct, frozen=True):
-    """As whom ZooKeeper knows this process.
+    """The ids under which ZooKeeper knows this process.
 
     Shape:
-        `ids` are `scheme:id` as in ACLs; `schemes` are those of which it has an id that only the servers know, because
-        they may shorten it.
+        `ids` are `scheme:id` as in ACLs; `schemes` are those where only the servers know our id, because they may
+        shorten it.
     """
 
     ids: frozenset[str] = frozenset()
@@ -52,10 +52,10 @@ class Identity(Struct, frozen=True):
 
 
 def login_of(security: ZooKeeperSecurity, host: str) -> Login | None:
-    """The SASL login at one server; None where no login module is set.
+    """The SASL login at one server; None if no login module is set.
 
     Raises:
-        UnusableSecurity: with the setting to be changed.
+        UnusableSecurity: names the setting to change.
     """
     module = _module(security)
     if module is None:
@@ -69,10 +69,10 @@ def login_of(security: ZooKeeperSecurity, host: str) -> Login | None:
 
 
 def identity_of(security: ZooKeeperSecurity) -> Identity:
-    """Who this process will be.
+    """The ids this process will have.
 
     Raises:
-        UnusableSecurity, UnusableStore: with the setting to be changed.
+        UnusableSecurity, UnusableStore: names the setting to change.
     """
     ids, schemes = set(), set()
     if (module := _module(security)) is not None:
@@ -85,7 +85,7 @@ def identity_of(security: ZooKeeperSecurity) -> Identity:
         secret = security.digest.reveal()
         user = secret.partition(":")[0]
         hashed = base64.b64encode(hashlib.sha1(secret.encode()).digest()).decode()
-        ids |= {f"digest:{user}:{hashed}", f"digest:{user}:x"}  # x is what servers show instead of a digest
+        ids |= {f"digest:{user}:{hashed}", f"digest:{user}:x"}  # servers show x instead of a digest
     if security.tls is not None and security.tls.key_store is not None:
         schemes.add("x509")
         own = read_key_store(security.tls.key_store).chain[0]
@@ -111,7 +111,7 @@ def _option(module: LoginModule, key: str) -> str:
 
 
 def _shortened(principal: str) -> set[str]:
-    """What servers make of a Kerberos principal, with or without its realm and host.
+    """The names servers may derive from a Kerberos principal, with or without its realm and host.
 
     >>> sorted(_shortened("kafka/b1.example@EXAMPLE"))
     ['kafka', 'kafka/b1.example', 'kafka/b1.example@EXAMPLE', 'kafka@EXAMPLE']

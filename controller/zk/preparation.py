@@ -1,4 +1,4 @@
-"""What must ZooKeeper hold before a controller can work, whoever started first: brokers or controller?
+"""What must ZooKeeper hold before a controller can work, whether brokers or controller started first?
 
 Source: Kafka's KafkaController.maybeSetupFeatureVersioning (KIP-584).
 """
@@ -33,10 +33,10 @@ _cluster_id_decoder = json_decoder(_ClusterId)
 
 
 async def create_parents(bridge: Bridge) -> None:
-    """Create what Kafka's brokers create when they start, the chroot included, where it is missing.
+    """Create the znodes Kafka's brokers create at start, the chroot included, where they are missing.
 
     Raises:
-        Refused: we may not.
+        Refused: ZooKeeper does not let us.
     """
     await asyncio.gather(*(create_missing(bridge, path) for path in PERSISTENT))
 
@@ -47,15 +47,15 @@ async def create_missing(bridge: Bridge, path: str) -> None:
     if (await bridge.exists(path))[0] is not None:
         return
     for end in ends:
-        # Above the cluster Kafka, too, goes by the whole path.
+        # Above the cluster, Kafka too decides by the whole path.
         below = full[len(chroot) : end] or full[:end]
         reply = await bridge.read(Create(full[:end], acl=bridge.acl(below)))
         if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
             raise Refused(full[:end], reply.code)
 
 
-async def hindrance(bridge: Bridge) -> str | None:
-    """What no controller can do without, and ZooKeeper does not let this process read."""
+async def blocker(bridge: Bridge) -> str | None:
+    """A znode that every controller needs and ZooKeeper does not let this process read; None without one."""
     try:
         await asyncio.gather(
             bridge.children(brokers.ROOT), bridge.children(topics.ROOT), bridge.get(ControllerEpochAddress().path)
@@ -66,7 +66,7 @@ async def hindrance(bridge: Bridge) -> str | None:
 
 
 async def cluster_id(bridge: Bridge) -> str | None:
-    """The id that the first broker gave to the cluster; None before."""
+    """The id that the first broker gave the cluster; None before that."""
     node, _ = await bridge.get(_CLUSTER_ID)
     if node is None:
         return None
@@ -77,25 +77,25 @@ async def cluster_id(bridge: Bridge) -> str | None:
 
 
 async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
-    """The brokers that are registered now, and how they can be reached, without replicas of ours and unreadable ones.
+    """The brokers registered now and their addresses, without replicas of ours and unreadable ones.
 
     Raises:
-        Refused: we may not list them.
+        Refused: ZooKeeper does not let us list them.
     """
     names, _ = await bridge.children(brokers.ROOT)
     broker_ids = [BrokerId(int(name)) for name in names or () if name.isdecimal()]
-    # Together: one after the other, some hundred brokers take as many round trips.
+    # In parallel: sequentially, hundreds of brokers would take as many round trips.
     seen = await asyncio.gather(*(_registration(bridge, broker) for broker in broker_ids))
     found = zip(broker_ids, seen, strict=True)
     return {broker: value for broker, value in found if value is not None and not value.is_ours}
 
 
 async def _registration(bridge: Bridge, broker: BrokerId) -> Registration | None:
-    """Its registration, if it can be read."""
+    """A broker's registration; None if it cannot be read."""
     address = brokers.BrokerAddress(broker)
     try:
         node, _ = await bridge.get(address.path)
     except Refused:
-        return None  # whoever leads says so
+        return None  # the leader reports it
     value = None if node is None else catalog.decode(address, node.data)
     return value if isinstance(value, Registration) else None

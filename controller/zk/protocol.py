@@ -1,8 +1,8 @@
-"""Of which bytes do our requests to ZooKeeper and their answers consist?
+"""Which bytes make up our requests to ZooKeeper and their answers?
 
-Requests are what kazoo's client expects: `type`, `serialize()`, `deserialize(buffer, offset)`. They hold full
-paths (with the chroot). Kazoo's own would do for most; these decode straight into `Stat`, know the multi-read
-and the setting of many watches at once, and leave watches to the bridge (they have no attribute `watcher`).
+Requests have the shape kazoo's client expects: `type`, `serialize()`, `deserialize(buffer, offset)`. They hold full
+paths (with the chroot). Kazoo's own would do for most; these decode straight into `Stat`, know the multi-read and the
+setting of many watches at once, and leave watches to the bridge (they have no attribute `watcher`).
 
 Source: zookeeper.jute; MultiTransactionRecord, MultiResponse and SetWatches of ZooKeeper's client.
 """
@@ -56,7 +56,7 @@ OPEN_TO_ALL: Final = _int.pack(1) + _int.pack(31) + _int.pack(5) + b"world" + _i
 
 
 def error_name(code: int) -> str:
-    """An error in words.
+    """The text for an error code.
 
     >>> error_name(BAD_VERSION)
     'another version'
@@ -72,7 +72,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class Request(Protocol):
-    """What kazoo asks of a request."""
+    """What kazoo needs of a request."""
 
     @property
     def type(self) -> int:
@@ -84,12 +84,12 @@ class Request(Protocol):
         ...
 
     def deserialize(self, buffer: bytes, offset: int) -> object:
-        """The answer, of which the header has been taken off."""
+        """The answer, after its header."""
         ...
 
 
 def text(value: str) -> bytes:
-    """A string as ZooKeeper's protocol has it."""
+    """A string in ZooKeeper's encoding."""
     raw = value.encode()
     return _int.pack(len(raw)) + raw
 
@@ -139,7 +139,7 @@ class GetData(_Watching, frozen=True):
     type: ClassVar[int] = 4
 
     def deserialize(self, buffer: bytes, offset: int) -> Node:
-        """The znode; a null is the same as no data."""
+        """The znode; null data is the same as empty data."""
         end = offset + 4 + max(_int.unpack_from(buffer, offset)[0], 0)
         return Node(bytes(buffer[offset + 4 : end]), stat_at(buffer, end))
 
@@ -150,7 +150,7 @@ class GetChildren(_Watching, frozen=True):
     type: ClassVar[int] = 8
 
     def deserialize(self, buffer: bytes, offset: int) -> list[str]:
-        """The names, in no order."""
+        """The names, unordered."""
         names = []
         (count,) = _int.unpack_from(buffer, offset)
         offset += 4
@@ -166,7 +166,7 @@ class MultiRead(Struct, frozen=True):
     """Data and stat of many znodes in one request, without watches; ZooKeeper 3.6 and later.
 
     Shape:
-        Answered with one entry a path, in order: the znode, or the error code why not.
+        Answered with one entry a path, in order: the znode, or its error code.
     """
 
     type: ClassVar[int] = 22
@@ -199,9 +199,9 @@ class MultiRead(Struct, frozen=True):
 
 
 class SetWatches(_Unanswered, frozen=True):
-    """Set many watches at once; what has changed since `since` is told at once instead.
+    """Set many watches at once; for what has changed since `since`, an event comes at once instead.
 
-    Made for reconnection; good as well for setting thousands of watches before one multi-read.
+    Made for reconnection; also useful for setting thousands of watches before one multi-read.
     """
 
     type: ClassVar[int] = 101
@@ -219,7 +219,7 @@ class SetWatches(_Unanswered, frozen=True):
 def set_watches(
     most_bytes: int, since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
 ) -> Iterator[SetWatches]:
-    """Many watches in requests of a moderate size, which no server's limit refuses."""
+    """Many watches in moderately sized requests, which no server's limit refuses."""
     for field, paths in (("data", data), ("existence", existence), ("children", children)):
         names = iter(sorted(paths))
         while piece := _take(names, most_bytes):
@@ -238,7 +238,7 @@ def _take(names: Iterator[str], most_bytes: int) -> list[str]:
 
 
 class Sync(_Unanswered, frozen=True):
-    """Answered when the server shows all that was written before, through whichever server; so is what comes after.
+    """Answered once this server shows everything written before, through any server; later requests then see it too.
 
     Source: FollowerRequestProcessor and CommitProcessor of ZooKeeper.
     """
@@ -254,7 +254,7 @@ class Sync(_Unanswered, frozen=True):
 class Create(_Unanswered, frozen=True):
     """Create a znode, as a request or as part of a transaction.
 
-    Without data it holds null, as those that brokers create: they tell that from no bytes, which is not JSON.
+    Without data it holds null, like znodes created by brokers: they distinguish null from no bytes, which is not JSON.
     """
 
     type: ClassVar[int] = 1
@@ -297,7 +297,7 @@ class Delete(_Versioned, frozen=True):
 
 
 class Check(_Versioned, frozen=True):
-    """Go on only at this version, as part of a transaction."""
+    """Fail unless the znode has this version, as part of a transaction."""
 
     type: ClassVar[int] = 13
 
@@ -308,11 +308,11 @@ _HEADERS: Final = {op: _header.pack(op, False, -1) for op in (1, 2, 5, 13)}
 
 
 class Transaction(Struct, frozen=True):
-    """All of these or none.
+    """Operations that all take effect, or none.
 
     Shape:
-        Answered with one error code an operation, all `OK` when it was carried out. Of a refused transaction
-        one code is the reason; those before it are `OK`, those behind it `RUNTIME_INCONSISTENCY`.
+        Answered with one error code an operation, all `OK` when it was carried out. In a refused transaction
+        one code is the reason; those before it are `OK`, those after it `RUNTIME_INCONSISTENCY`.
     """
 
     type: ClassVar[int] = 14
@@ -320,7 +320,7 @@ class Transaction(Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """What the server compares with its jute.maxbuffer: the header too, not the length in front of it."""
+        """The size the server compares with its jute.maxbuffer: with the header, without the length in front of it."""
         return _REQUEST_HEADER.size + len(self.body)
 
     def serialize(self) -> bytes:
@@ -356,7 +356,7 @@ def transaction(operations: Iterable[Operation]) -> Transaction:
 
 
 def refusal(codes: Sequence[int]) -> tuple[int, int] | None:
-    """Which operation was refused, and the code why; None when the transaction was carried out.
+    """The index and code of the operation that was refused; None when the transaction was carried out.
 
     >>> refusal([0, 0]), refusal([0, -103, -2])
     (None, (1, -103))

@@ -1,8 +1,8 @@
 """Which facts does a controller get to see, and when?
 
-Everything once while loading, then whatever its watches name. What a watch names is only marked; one task reads
-all that is marked, round after round, so that a burst of events costs one round, and loading is a round in which
-everything is marked. In every round a watch is set before its znode is read, so that no change falls between.
+Everything once while loading, then whatever its watches report. A watch event only marks its znode; one task reads
+everything marked, round after round, so that a burst of events costs one round. Loading is a round in which everything
+is marked. In each round a watch is set before its znode is read, so that no change is missed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
-# Up to so many znodes, one watching read each costs less than a request for the watches and a multi-read.
+# Up to this many znodes, one watching read each costs less than a request for the watches and a multi-read.
 _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
 _DECODED_AT_ONCE: Final = 100
-"""Znodes of topics, which may be large."""
+"""Topics' znodes, which may be large."""
 _STRANGERS_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
@@ -59,9 +59,9 @@ class Reader:
         what: Watched | None = None,
         decode: Callable[[Address, bytes], Any] = catalog.decode,
     ) -> None:
-        """`what` is what every term watches, unless it is said otherwise; `decode` makes values of bytes.
+        """`what` is, by default, what every term watches; `decode` makes values of bytes.
 
-        `chunk` is how many facts one event holds, more or less: a topic and its partitions stay together.
+        `chunk` is roughly how many facts one event holds; a topic and its partitions stay together.
         """
         self._bridge = bridge
         self._emit_event = emit
@@ -93,10 +93,10 @@ class Reader:
         self._task: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        """Observe everything once, say `Loaded`, and keep watching.
+        """Observe everything once, emit `Loaded`, and keep watching.
 
         Raises:
-            SessionEnded: the session expired meanwhile.
+            SessionEnded: the session has expired.
             Refused: ZooKeeper does not let us list what is indispensable.
         """
         self._bridge.watch_listeners.append(self._on_watch)
@@ -110,17 +110,17 @@ class Reader:
             self._task = asyncio.create_task(self._keep_reading())
 
     def read(self, effect: Read) -> None:
-        """Read these again, after what is being read."""
+        """Read these znodes again, after the reads under way."""
         self._asked.append(effect)
         self._is_marked.set()
 
     def read_children(self, effect: ReadChildren) -> None:
-        """Read all children of a znode, after what is being read, and tell which of those read earlier are gone."""
+        """Read all children of a znode, after the reads under way, and emit which of those read earlier are gone."""
         self._families[effect.parent] = None
         self._is_marked.set()
 
     def read_again(self, effect: ReadAgain) -> None:
-        """Read these again, those that were refused among them."""
+        """Read these znodes again, including those that were refused."""
         for path in effect.paths:
             if path in self._names:
                 self._marked_parents[path] = None
@@ -131,23 +131,23 @@ class Reader:
             elif (address := named(path)) is not None:
                 self._asked.append(Read((address,)))
             else:
-                self._allow(path)  # something below a topic: whoever wants it asks for it anew
+                self._allow(path)  # a znode below a topic: the part that wants it asks again
         self._is_marked.set()
 
     def forget(self, path: str) -> None:
-        """This process has deleted it: whoever is listed under that name from now on has come."""
+        """This process has deleted the znode: if its name is listed again, it is a new one."""
         parent, _, name = path.rpartition("/")
         if parent in self._names:
             self._names[parent].discard(name)
         self.lives.saw(path, None)
 
     def survey(self, effect: Survey) -> None:
-        """List everything below a topic's znode, after what is being read."""
+        """List everything below a topic's znode, after the reads under way."""
         self._surveys.append(effect.topic)
         self._is_marked.set()
 
     def stop(self) -> None:
-        """Emit nothing from now on."""
+        """Emit nothing more."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -158,7 +158,7 @@ class Reader:
             self._task.cancel()
 
     async def wait(self) -> None:
-        """Until reading has ended: by `stop`, with the session, or by a failure, which is raised."""
+        """Wait until reading has ended: by `stop`, with the session, or by a failure, which is raised."""
         if self._task is not None:
             await asyncio.wait([self._task])
             if not self._task.cancelled():
@@ -216,14 +216,14 @@ class Reader:
         by_parent: dict[str, dict[str, None]] = {}
         for path in itertools.chain(marked, *(paths or () for paths in come)):
             parent, _, name = path.rpartition("/")
-            # What its parent's listing has just shown to be gone needs no reading.
+            # The parent's listing has just shown that it is gone: no need to read it.
             if name in self._names.get(parent, ()):
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())), births)
         for parent, paths in zip(listed, come, strict=True):
             if paths is not None:
-                self._allow(parent)  # now that all its children have been told
+                self._allow(parent)  # all its children have been emitted
         await self._read_lone([path for path in marked if path in self._watched.paths], births)
         for _, counted in uncounted:
             counted()
@@ -236,20 +236,21 @@ class Reader:
             self._emit(Surveyed(topic, await self._surveyor.everything_below(topic)))
 
     async def _count_births(self, uncounted: Iterable[str]) -> _Births:
-        """Of the folders of which something is to be read, before it is: what has changed by then is marked by then."""
+        """Count the births in the folders about to be read, beforehand: every change up to the count is marked by
+        then."""
         asked = (address.path for effect in self._asked for address in effect.addresses)
         paths = itertools.chain(self._marked, asked)
         in_folders = (folder for path in paths if (folder := self.lives.folder_of(path)) is not None)
         due = {*self._marked_parents, *in_folders, *uncounted}
         folders = [folder for folder in self.lives.folders if folder in due]
         found: dict[str, tuple[int, Zxid]] = {}
-        with contextlib.suppress(Disconnected):  # whoever needs it is refused, and has it read again
+        with contextlib.suppress(Disconnected):  # a guard that needs the count is refused and has the folder read again
             replies = await asyncio.gather(*(self._bridge.ask(Births(self._bridge.full(folder))) for folder in folders))
             found.update((f, (r.value, r.zxid)) for f, r in zip(folders, replies, strict=True) if r.value is not None)
         return found
 
     async def _list(self, parent: str) -> list[str] | None:
-        """What has gone is told at once; answers the paths of what has come, None where we may not look."""
+        """Emit at once what has gone, and return the paths of new children; None if we may not list them."""
         try:
             names, zxid = await self._children_of(parent, watch=parent in self._watched.parents)
         except Refused as error:
@@ -296,7 +297,7 @@ class Reader:
         self._show(paths, found)
 
     def _refuse(self, path: str, reason: str, address: Address | None = None) -> None:
-        """What we may not read costs what depends on it; it is no reason to stop reading everything else."""
+        """An unreadable znode affects only what depends on it; reading continues."""
         self._refused.add(path)
         self._emit(ReadRefused(path, one_line(reason), address))
 
@@ -349,7 +350,7 @@ class Reader:
         await self._observe_found(others, found)
 
     async def _read_lone(self, paths: Sequence[str], births: _Births = NO_BIRTHS) -> None:
-        """Znodes that need not exist; the next change of each is told, be it its creation."""
+        """Read znodes that need not exist, and have the next change of each reported, including its creation."""
         found = await asyncio.gather(*(self._read_and_watch(path) for path in paths))
         self._note_lives(paths, found)
         self._count((folder for folder in births if folder not in self._names), births)
@@ -357,11 +358,11 @@ class Reader:
 
     def _note_lives(self, paths: Sequence[str], found: Sequence[Found]) -> None:
         for path, (node, _) in zip(paths, found, strict=True):
-            if not isinstance(node, Hidden):  # otherwise what was read before counts on
+            if not isinstance(node, Hidden):  # otherwise what was read before stays valid
                 self.lives.saw(path, None if node is None else node.stat.czxid)
 
     def _count(self, folders: Iterable[str], births: _Births) -> None:
-        """All that had changed in these folders by the time of the count has been read; it is yet to be told."""
+        """Count births: every change in these folders up to the count has been read, but not emitted yet."""
         for folder in folders:
             if folder in births:
                 self.lives.counted(folder, *births[folder])
@@ -371,7 +372,7 @@ class Reader:
         return found
 
     async def _watch(self, path: str) -> None:
-        with contextlib.suppress(Refused):  # reading it, which needs the same right, tells
+        with contextlib.suppress(Refused):  # reading it needs the same right and reports the refusal
             await self._bridge.exists(path, watch=True)
 
     def _show(self, paths: Sequence[str], found: Sequence[Found]) -> None:
@@ -390,13 +391,13 @@ class Reader:
             if isinstance(node, Hidden):
                 self._refuse(path, node.reason, _known_address(path))
             elif path in self._refused and path in self._names:
-                self._marked_parents[path] = None  # its children may be listed, too
+                self._marked_parents[path] = None  # its children may be listable again as well
                 self._is_marked.set()
             elif self._refused:
                 self._allow(path)
 
     async def _observe_found(self, paths: Sequence[str], found: Sequence[Found]) -> None:
-        """A topic is told together with those of its partitions' states that have not been read yet."""
+        """Emit a topic together with those states of its partitions that have not been read yet."""
         facts: list[Fact] = []
         for begun in range(0, len(paths), _DECODED_AT_ONCE):
             if begun:
@@ -414,7 +415,7 @@ class Reader:
                 observed = [fact for fact, _ in group]
                 for begun in range(0, len(addresses), self._chunk):
                     if begun:
-                        await asyncio.sleep(0)  # a wide topic would hold up everybody
+                        await asyncio.sleep(0)  # a wide topic would block the event loop
                     end = begun + self._chunk
                     pairs = zip(addresses[begun:end], states[begun:end], strict=True)
                     observed += [
@@ -435,7 +436,7 @@ class Reader:
         if node is None:
             return absent(address, zxid)
         if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
-            # A broker that is about to write its registration: not there yet, as of its creation.
+            # A broker about to write its registration: absent, as of the znode's creation.
             return absent(address, node.stat.mzxid)
         return present(address, self._decode(address, node.data), node.stat)
 
@@ -466,5 +467,5 @@ class Reader:
 def _known_address(path: str) -> Address:
     address = catalog.address_of(path)
     if address is None:
-        raise ValueError(f"{path} is none of the znodes of a controller")
+        raise ValueError(f"{path} is not a znode that a controller uses")
     return address

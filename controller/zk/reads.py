@@ -1,4 +1,4 @@
-"""What does reading need of a session with ZooKeeper? The bridge has it, and so has the simulated ZooKeeper."""
+"""What does reading need of a session with ZooKeeper? Both the bridge and the simulated ZooKeeper provide it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zk_layout.ids import Zxid
 
 
 class Reads(Protocol):
-    """One session, of which only reads and watches are used. `Bridge` says what each of these does."""
+    """One session, used only for reads and watches. `Bridge` documents each method."""
 
     seen_zxid: Zxid
     watch_listeners: list[Callable[[WatchEvent], None]]
@@ -26,13 +26,13 @@ class Reads(Protocol):
         """A znode, or None. A missing one gets no watch."""
 
     async def exists(self, path: str, *, watch: bool = False) -> tuple[Stat | None, Zxid]:
-        """Its stat, or None. A missing one is watched too."""
+        """The znode's stat, or None. A missing znode is watched too."""
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[list[str] | None, Zxid]:
-        """The names below a znode, or None."""
+        """The names of a znode's children, or None."""
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
-        """Watch many znodes' data; what has changed since is told at once."""
+        """Watch the data of many znodes; for changes since `since`, an event comes at once."""
 
     def full(self, path: str) -> str:
         """The path with the chroot."""

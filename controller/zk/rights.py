@@ -1,7 +1,7 @@
 """What does ZooKeeper let this process do with a znode? Read from its ACL, without trying.
 
-An ACL grants this process what it grants to anyone and to its own ids, and perhaps what it grants to the address that
-the server sees, or to an id that the server has shortened: which only the server knows.
+An ACL grants this process what it grants to anyone and to its own ids. It may also grant rights to our address as the
+server sees it, or to an id that the server has shortened: only the server knows those.
 
 Source: zookeeper.jute (GetACLRequest, GetACLResponse); ZooDefs.Perms and PrepRequestProcessor.checkACL of ZooKeeper.
 """
@@ -24,7 +24,7 @@ _NO_PERMISSION = -102
 
 
 class Right(IntFlag):
-    """ZooKeeper's permissions; creating and deleting are about a znode's children."""
+    """ZooKeeper's permissions; creating and deleting concern a znode's children."""
 
     NONE = 0
     READ = 1
@@ -38,8 +38,8 @@ class Granted(Struct, frozen=True):
     """What one znode's ACL grants.
 
     Shape:
-        `surely` has our rights, `perhaps` those of addresses and ids that may be ours. `others` names who else has
-        rights, `anyone` has the rights of everybody.
+        `surely` has our rights, `perhaps` those of addresses and ids that may be ours. `others` names the other ids
+        with rights, `anyone` has the rights of everyone.
     """
 
     surely: Right
@@ -49,7 +49,7 @@ class Granted(Struct, frozen=True):
 
 
 class GetAcl(Struct, frozen=True):
-    """Who may do what with a znode?"""
+    """Read a znode's ACL."""
 
     type: ClassVar[int] = 6
     path: str
@@ -60,7 +60,7 @@ class GetAcl(Struct, frozen=True):
         return protocol.text(self.path)
 
     def deserialize(self, buffer: bytes, offset: int) -> Granted:
-        """Its ACL, as far as it concerns us; the stat behind it is left."""
+        """Our part of the ACL; the stat behind it is ignored."""
         surely = perhaps = anyone = Right.NONE
         others = []
         (count,) = _int.unpack_from(buffer, offset)
@@ -74,7 +74,7 @@ class GetAcl(Struct, frozen=True):
             elif self.identity.is_one_of(scheme, name):
                 surely |= rights
             else:
-                # A digest is nobody's business.
+                # A digest must not be shown.
                 others.append(f"{scheme}:{name.partition(':')[0] if scheme == 'digest' else name}")
                 perhaps |= rights if scheme in ("ip", *self.identity.schemes) else Right.NONE
         return Granted(surely | anyone, perhaps, tuple(others), anyone)
@@ -86,17 +86,17 @@ def _text(buffer: bytes, offset: int) -> tuple[str, int]:
 
 
 async def granted(bridge: Bridge, path: str, identity: Identity | None = None) -> Granted | None:
-    """What we may do with a znode; None if there is none. One whose ACL we may not see grants nothing that is known.
+    """What we may do with a znode; None if it does not exist. An ACL that we may not read grants nothing known.
 
     Raises:
-        SessionEnded: there is no session any more.
-        Refused: ZooKeeper answers with an error that nobody expects.
+        SessionEnded: the session has ended.
+        Refused: ZooKeeper answers with an unexpected error.
     """
     reply = await bridge.read(GetAcl(bridge.full(path), identity or identity_of(bridge.settings.security)))
     if reply.code == protocol.NO_NODE:
         return None
     if reply.code == _NO_PERMISSION:
-        return Granted(Right.NONE, others=("somebody whom it does not show",))
+        return Granted(Right.NONE, others=("an id that ZooKeeper does not show",))
     if reply.code != protocol.OK:
         raise Refused(path, reply.code)
     found: Granted = reply.value

@@ -1,8 +1,8 @@
-"""Who is the controller, and how does this process become it and cease to be it?
+"""Who is the controller, and how does this process take and give up that role?
 
-Source: Kafka's KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch. Unlike there,
-one transaction registers us, replaces the former holder, raises the epoch and takes `/controller`; and an outcome that
-was lost is ours only where the ephemeral znode belongs to our own session.
+Source: Kafka's KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch. Unlike Kafka, we
+register, replace the former holder, raise the epoch and take `/controller` in one transaction; and after a lost answer,
+a claim counts as ours only if the ephemeral znode belongs to our own session.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Session:
         self._is_released = False
 
     def start(self) -> None:
-        """Watch `/controller` from now on. Nothing is written."""
+        """Watch `/controller`. Writes nothing."""
         self._state = self._bridge.state
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
@@ -75,7 +75,7 @@ class Session:
         self._task = asyncio.create_task(self._keep_looking())
 
     def stop(self) -> None:
-        """Emit nothing from now on. What we hold stays until `release` or the end of the session."""
+        """Emit nothing more. What we hold stays until `release` or the end of the session."""
         if self._task is not None:
             self._task.cancel()
         if self._on_watch in self._bridge.watch_listeners:
@@ -83,26 +83,27 @@ class Session:
             self._bridge.state_listeners.remove(self._on_state)
 
     async def cluster_id(self) -> str | None:
-        """The cluster's id; None as long as no broker has ever run."""
+        """The cluster's id; None until a broker has run."""
         return await preparation.cluster_id(self._bridge)
 
     async def prepare(self) -> None:
-        """Create what is missing of what a controller needs in ZooKeeper.
+        """Create the znodes a controller needs that are missing.
 
         Raises:
             Refused, SessionEnded: see `preparation.create_parents`.
         """
         await preparation.create_parents(self._bridge)
 
-    async def hindrance(self) -> str | None:
-        """Why no term could load what it cannot do without, whoever claimed it; None if nothing is in its way."""
-        return await preparation.hindrance(self._bridge)
+    async def blocker(self) -> str | None:
+        """Why no process could load a term here: something unreadable that every term needs. None if there is
+        nothing."""
+        return await preparation.blocker(self._bridge)
 
     async def clash(self, registration: Registration) -> events.IdClash | None:
-        """Whether our id belongs to somebody else now; also a claim finds that out.
+        """The other process that holds our id, if any; a claim finds that out, too.
 
         Raises:
-            SessionEnded: nothing is known.
+            SessionEnded: the answer is unknown.
         """
         found = (await self._view()).registration
         return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
@@ -110,13 +111,13 @@ class Session:
     async def claim(
         self, registration: Registration, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False
     ) -> events.Claimed | events.Lost | events.IdClash:
-        """Register as a broker and become controller in one transaction; with `replace` also instead of a native one,
-        with `replaces_ours` also instead of another replica.
+        """Register as a broker and become controller in one transaction. `replace` allows replacing a native
+        controller, `replaces_ours` another replica.
 
-        The controller epoch rises by `raise_by`, as long as brokers can know it.
+        The controller epoch rises by `raise_by`, up to the highest that brokers accept.
 
         Raises:
-            SessionEnded: the session expired meanwhile; nothing is held.
+            SessionEnded: the session has expired; nothing is held.
             Refused: ZooKeeper does not let us.
         """
         session = self._bridge.session
@@ -146,7 +147,7 @@ class Session:
             try:
                 reply = await self._bridge.ask(protocol.transaction(election))
             except Disconnected:
-                # Carried out or not: what is found afterwards tells.
+                # It may have been carried out: the next look tells.
                 is_in_doubt = True
                 await asyncio.sleep(_PATIENCE_S)
                 continue
@@ -158,7 +159,7 @@ class Session:
             await self._refused(reply, election)
 
     async def _refused(self, reply: Reply, election: Sequence[protocol.Operation]) -> None:
-        """What shows in the next view is a reason to go on; anything else is not."""
+        """Go on if the next look can show the cause; raise anything else."""
         code, path = reply.code, _CONTROLLER.path
         if code == protocol.OK and (refused := protocol.refusal(reply.value)) is not None:
             at, code = refused
@@ -169,7 +170,7 @@ class Session:
             raise Refused(path, code)
 
     async def release(self, fence: ZnodeVersion) -> bool:
-        """Give up `/controller` and our registration in one transaction; whether we still held the former.
+        """Give up `/controller` and our registration in one transaction. True if `/controller` was still ours.
 
         Raises:
             SessionEnded: nothing is held any more.
@@ -204,16 +205,16 @@ class Session:
 
     async def _view(self) -> _View:
         bridge = self._bridge
-        # The epoch first: whoever becomes the holder after it was read has raised it, and makes our transaction fail.
+        # The epoch first: any claim after it was read raises the epoch, which makes our transaction fail.
         (epoch, _), (holder, _), (registration, _) = await asyncio.gather(
             bridge.get(_EPOCH.path), bridge.get(_CONTROLLER.path), bridge.get(self._own_path)
         )
         return _View(holder, epoch, registration)
 
     def _expected_view(self) -> _View | None:
-        """What must be there just after `/controller` was deleted: no time to look, brokers want it too.
+        """The state expected just after `/controller` was deleted: looking takes time, and brokers compete for it.
 
-        The transaction fails where anything is different, and is then made anew from a real look.
+        If anything differs the transaction fails, and is made again after a real look.
         """
         is_news, self._is_vacant_news = self._is_vacant_news, False
         return _View(None, self._epoch, None) if is_news and self._epoch is not None else None
@@ -223,7 +224,8 @@ class Session:
             raise SessionEnded("the session expired during the election")
 
     def _adopted(self, view: _View, epoch: int, session: SessionId) -> events.Claimed | None:
-        """Our election whose answer was lost: ours by session, and made by the transaction that raised the epoch."""
+        """Our election whose answer was lost: the session is ours, and the transaction that raised the epoch made
+        it."""
         holder, registration = view.holder, view.registration
         if holder is None or registration is None or view.epoch is None:
             return None
@@ -309,7 +311,7 @@ class Session:
     async def _keep_looking(self) -> None:
         wait_s = _LOOK_AGAIN_S
         while True:
-            # A server that does not let us read a znode does not tell its changes either.
+            # A server that does not let us read a znode reports no changes of it either.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_AT_LEAST_EVERY_S):
                     await self._look_due.wait()
@@ -317,7 +319,7 @@ class Session:
             try:
                 await self._look()
             except SessionEnded:
-                continue  # the next session sets it due again
+                continue  # the next session makes it due again
             except Refused as error:
                 self._emit(events.HolderUnknown(str(error)))
             except Exception as error:
@@ -346,7 +348,7 @@ class Session:
         self._emit(events.HolderSeen(holder, is_mine, _known(epoch_node), self._is_released, is_wanted))
 
     async def _look_for_switchover(self) -> bool:
-        """Whether somebody waits for us to lead; what cannot be read asks for nothing."""
+        """Whether an operator waits for this replica to lead; an unreadable request counts as none."""
         if (await self._bridge.exists(_SWITCHOVER.path, watch=True))[0] is None:
             return False
         try:
@@ -358,7 +360,7 @@ class Session:
 
 
 def _known(epoch_node: Node | None) -> ControllerEpoch:
-    """The epoch; 0 where there is none, or none that can be read."""
+    """The epoch; 0 if it is absent or unreadable."""
     epoch = None if epoch_node is None else catalog.decode(_EPOCH, epoch_node.data)
     return ControllerEpoch(epoch if isinstance(epoch, int) else 0)
 

@@ -1,4 +1,4 @@
-"""What is below a topic's znode, be it of Kafka's making or not?"""
+"""What is below a topic's znode, whether Kafka created it or not?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
 
 class Surveyor:
-    """Lists everything below a topic, so that it can be deleted. `refused` and `allowed` hear what we may not see."""
+    """Lists everything below a topic, so that it can be deleted. `refused` and `allowed` report what we may not
+    list."""
 
     def __init__(
         self,
@@ -31,10 +32,10 @@ class Surveyor:
         self._allowed = allowed
 
     async def everything_below(self, topic: TopicName) -> tuple[tuple[Address, ZnodeVersion], ...]:
-        """Children before their parents. What vanishes meanwhile is left out, and so is what we may not see.
+        """Children before their parents. Leaves out what vanishes meanwhile and what we may not list.
 
         Raises:
-            SessionEnded: there is no session any more.
+            SessionEnded: the session has ended.
         """
         root = TopicAddress(topic).path
         levels = [[root]]
@@ -64,6 +65,6 @@ class Surveyor:
 
 
 def named(path: str) -> Address | None:
-    """The znode of this path; None also where the address is that of another spelling, as of a broker "007"."""
+    """The znode of this path; None also for another spelling of an address, such as broker "007"."""
     address = catalog.address_of(path)
     return address if address is not None and address.path == path else None

@@ -1,8 +1,8 @@
 """How does kazoo's client speak TLS by our own settings?
 
-Kazoo would read keys from files, unencrypted, and its loop looks at the socket only: what the library has decrypted
-already, or a record without any data, such as a session ticket, would hold it up. So the socket that it is given keeps
-what has come, and counts as readable only when there is something to read.
+Kazoo would read keys from files, unencrypted, and its loop selects on the raw socket: data the library has already
+decrypted, or a record without data, such as a session ticket, would hold it up. So its socket buffers what has arrived
+and counts as readable only when there is something to read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ _MOST_KEPT: Final = 1_048_576
 
 
 class TlsSocket:
-    """What kazoo needs of a socket, around one that is encrypted."""
+    """The socket methods that kazoo uses, around an encrypted socket."""
 
     def __init__(self, secured: ssl.SSLSocket, failed: Callable[[OSError | None], None]) -> None:
-        """The handshake is over for this side; with TLSv1.3 the other one may refuse our certificate yet. `failed` is
-        told of that: of an error, or None where the other side has hung up without a word.
-        """
+        """Our side of the handshake is complete; with TLSv1.3 the server may still refuse our certificate. `failed`
+        then receives the error, or None if the server hangs up without one."""
         self._secured = secured
         self._failed = failed
         self._has_heard = False
@@ -37,7 +36,7 @@ class TlsSocket:
         self._error: OSError | None = None
 
     def fill(self) -> None:
-        """Take what has come."""
+        """Read what has arrived."""
         try:
             while len(self._kept) < _MOST_KEPT:
                 data = self._secured.recv(_AT_ONCE)
@@ -55,15 +54,15 @@ class TlsSocket:
 
     @property
     def is_readable(self) -> bool:
-        """Whether `recv` has something to say."""
+        """Whether `recv` would return at once."""
         return bool(self._kept) or self._has_ended or self._error is not None
 
     def pending(self) -> int:
-        """How much can be read at once; kazoo asks before it waits."""
+        """How many bytes can be read at once; kazoo asks before it waits."""
         return len(self._kept)
 
     def recv(self, most: int) -> bytes:
-        """What has come, at most so much; nothing when the other side has closed."""
+        """At most `most` bytes that have arrived; empty when the server has closed."""
         if not self.is_readable:
             self.fill()
         if self._kept:
@@ -74,10 +73,10 @@ class TlsSocket:
             raise self._error
         if self._has_ended:
             return b""
-        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "nothing has come")
+        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "no data has arrived")
 
     def send(self, data: bytes) -> int:
-        """How much of it was taken."""
+        """The number of bytes accepted."""
         return self._secured.send(data)
 
     def fileno(self) -> int:
@@ -85,22 +84,23 @@ class TlsSocket:
         return self._secured.fileno()
 
     def setblocking(self, flag: bool) -> None:
-        """As of a socket."""
+        """As on a socket."""
         self._secured.setblocking(flag)
 
     def shutdown(self, how: int) -> None:
-        """As of a socket."""
+        """As on a socket."""
         self._secured.shutdown(how)
 
     def close(self) -> None:
-        """As of a socket."""
+        """As on a socket."""
         self._secured.close()
 
 
 class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # untyped library
-    """Kazoo's threads, with connections over TLS. `context` is asked for at each, so that a renewed store counts.
+    """Kazoo's threads, with connections over TLS. `context` is called for each connection, so that a renewed store
+    takes effect.
 
-    `failed` is told why there is none, in kazoo's thread.
+    `failed` receives why a connection failed, in kazoo's thread.
     """
 
     def __init__(self, context: Callable[[], ssl.SSLContext], failed: Callable[[str], None]) -> None:
@@ -111,11 +111,11 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # untyped l
     def create_connection(
         self, address: tuple[str, int], hostname: str = "", timeout: float | None = None, **_: object
     ) -> TlsSocket:
-        """Connect, and shake hands.
+        """Connect and complete the handshake.
 
         Raises:
-            ConnectionDropped: the stores cannot be used, or one side does not trust the other.
-            OSError: nobody answers.
+            ConnectionDropped: the stores are unusable, or one side does not trust the other.
+            OSError: no answer.
         """
         try:
             context = self._context()
@@ -138,7 +138,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # untyped l
     def select(
         self, readers: list[Any], writers: list[Any], errors: list[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As of the operating system, but that a TLS socket is readable when it has something to read."""
+        """The operating system's select, except that a TLS socket is readable when it has data buffered."""
         until = None if timeout is None else monotonic() + timeout
         while True:
             lines = [one for one in readers if isinstance(one, TlsSocket)]
@@ -155,9 +155,9 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # untyped l
 
 def _worded(error: OSError | None) -> str:
     if error is None:
-        return "it hangs up; does it trust our certificate (zookeeper.ssl.keystore.location)?"
+        return "the server hangs up; does it trust our certificate (zookeeper.ssl.keystore.location)?"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
+        return f"the server's certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).lower().replace("_", " ")
-    return "it hangs up" if isinstance(error, ConnectionError) else error.strerror or str(error)
+    return "the server hangs up" if isinstance(error, ConnectionError) else error.strerror or str(error)

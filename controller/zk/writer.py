@@ -1,7 +1,7 @@
-"""How is a decision written, all or nothing, and only while no other controller rules?
+"""How is a decision written: all or nothing, and only until another controller rules?
 
-Every transaction first checks the version of `/controller_epoch`. Transactions are sent as they come, many in
-flight; ZooKeeper keeps their order, so a later one may build on an earlier one that is not answered yet.
+Every transaction first checks the version of `/controller_epoch`. Transactions are sent as they come, many in flight;
+ZooKeeper keeps their order, so a later one may build on one that is not answered yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.controller import ControllerEpochAddress
 
 _EPOCH_PATH: Final = ControllerEpochAddress().path
-_NO_WRITES: Final = "a transaction without writes decides nothing"
+_NO_WRITES: Final = "a transaction has no writes"
 
 _Guard = tuple[Write, protocol.Operation]
 
@@ -30,7 +30,7 @@ DEFAULT_REQUEST_BYTES: Final = 1_048_575
 
 
 class Writer:
-    """Writes for one term. Once fenced it sends nothing more."""
+    """Writes for one term. Once fenced, it sends nothing more."""
 
     def __init__(
         self,
@@ -42,9 +42,8 @@ class Writer:
         deleted: Callable[[str], None] = lambda _: None,
         lives: Lives | None = None,
     ) -> None:
-        """`fence_version` is the version that `/controller_epoch` had after our own election. `deleted` is called with
-        the path of each znode that is gone now, before anything that is answered later. `lives` is what the reader of
-        the same term has seen."""
+        """`fence_version` is the version of `/controller_epoch` after our own election. `deleted` is called with the
+        path of each deleted znode, before any later answer. `lives` is what the reader of the same term has seen."""
         self._bridge = bridge
         self._emit = emit
         self._fence = protocol.Check(bridge.full(_EPOCH_PATH), fence_version)
@@ -54,10 +53,10 @@ class Writer:
         self.is_fenced = False
 
     def submit(self, commit: Commit) -> None:
-        """Send a transaction; `emit` is called with its outcome, in the order of submission, but later where it was
-        refused over a child that the reader has yet to count.
+        """Send a transaction. `emit` receives its outcome in the order of submission, or later if it was refused over a
+        child that the reader has yet to count.
 
-        The server would close the connection over one that is too large, again and again: that is refused here.
+        Refuses a transaction that is too large, for which the server would close the connection each time.
         """
         if not commit.operations:
             raise ValueError(_NO_WRITES)
@@ -72,7 +71,7 @@ class Writer:
         operations = [self._operation(made.write, made.data) for made in commit.operations]
         request = protocol.transaction((self._fence, *(part for _, part in guards), *operations))
         if request.size_bytes > self._max_request_bytes and guards:
-            guards, request = [], protocol.transaction((self._fence, *operations))  # versions have to do
+            guards, request = [], protocol.transaction((self._fence, *operations))  # rely on versions
         if request.size_bytes > self._max_request_bytes:
             largest = max(commit.operations, key=lambda made: len(made.data) + len(made.write.address.path))
             reason = f"not sent: {request.size_bytes} of {self._max_request_bytes} bytes (jute.maxbuffer)"
@@ -89,7 +88,7 @@ class Writer:
         self._bridge.submit(request, answered)
 
     def _guards(self, commit: Commit) -> list[_Guard]:
-        """For each folder in which a certain life of a znode is meant."""
+        """For each folder in which the transaction depends on the life of a znode."""
         found: dict[str, Write] = {}
         for write in commit.writes:
             folder = self._lives.folder_of(write.address.path)
@@ -102,7 +101,7 @@ class Writer:
         ]
 
     def _creations(self, commit: Commit, guards: Sequence[_Guard]) -> Counter[str]:
-        """How many children it creates in each folder where they count."""
+        """How many children it creates in each folder that is counted."""
         folders = [self._lives.folder_of(w.address.path) for w in commit.writes if isinstance(w, Create)]
         folders += [self._lives.folder_of(w.address.path) for w, part in guards if isinstance(part, protocol.Create)]
         return Counter(folder for folder in folders if folder is not None)
@@ -144,7 +143,7 @@ class Writer:
     def _conflicted(self, commit: Commit, write: Write, code: int) -> None:
         """A guard was refused."""
         folder = self._lives.folder_of(write.address.path)
-        reason = f"something was created in {folder} meanwhile ({protocol.error_name(code)})"
+        reason = f"a child of {folder} was created meanwhile ({protocol.error_name(code)})"
         tell = partial(self._emit, Conflicted(commit.commit, write.address, reason))
         assert folder is not None
         if code in (protocol.NO_NODE, protocol.NODE_EXISTS):

@@ -20,7 +20,7 @@ from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
 from controller.core.messages.requests import IsrProposal, TopicReference
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.wire.apis import COMMANDS, ApiKey
-from controller.wire.broker_side import Told, decode_command
+from controller.wire.broker_side import ReceivedCommand, decode_command
 from controller.wire.requests import decode_header
 from tests.benchmarks.filling import Shape
 from zk_layout.ids import BrokerId, TopicPartition
@@ -84,7 +84,7 @@ class _Leader(_Recorder):
             self._brokers = {broker.broker: broker.endpoints[0] for broker in told.command.brokers}
         return super()._answer(frame)
 
-    def _lead(self, told: Told) -> None:
+    def _lead(self, told: ReceivedCommand) -> None:
         command = told.command
         assert isinstance(command, LeaderAndIsr)
         for view in (*command.partitions, *command.new):

@@ -22,7 +22,7 @@ from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.security import BrokerSecurity, SaslSettings, Secret
 from tests.cluster.replica import wait_until
 from tests.cluster.secured import VERSIONS, Client, by_ticket, kerberos_login, replica, running, with_ticket
@@ -60,10 +60,10 @@ async def ways_in(us: dict[str, Any], them: dict[str, Any]) -> AsyncIterator[tup
     """A listener of ours with settings of theirs, and how we go there with ours."""
     sasl = SaslSettings(("GSSAPI",), {"GSSAPI": Secret(them[LOGIN])}, them)
     sources = Sources(lambda: 0, lambda *_: None, lambda _: None, default_realm=REALM)
-    door = Door(None, partial(Login, listener_mechanisms(sasl, sources), lambda: 0))
+    access = ListenerAccess(None, partial(Login, listener_mechanisms(sasl, sources), lambda: 0))
     security = BrokerSecurity("SASL_PLAINTEXT", None, "GSSAPI", Secret(us[LOGIN]), us)
     dialer = SecuredDialer(TowardsBrokers(security, time.monotonic, lambda *_: None))
-    async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+    async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
         yield dialer, Endpoint("INSIDE", "localhost", server.ports["INSIDE"], "SASL_PLAINTEXT")
 
 

@@ -97,7 +97,7 @@ def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalC
         zookeeper.delete("/nobody-is-here", recursive=True)
 
     assert code == 1
-    assert complaints == "error: no broker is registered that could take the cluster over: start one, or use --force\n"
+    assert complaints == "error: no broker is registered that could take over the cluster: start one, or use --force\n"
 
 
 def test_without_a_zookeeper_it_says_so_and_where_it_looked() -> None:

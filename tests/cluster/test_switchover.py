@@ -69,7 +69,7 @@ def test_every_replica_is_shown_and_a_certain_one_leads_when_asked(
 
         assert command("switchover", "--to", str(standby.broker_id), *where)[0] == 0, "it leads already"
         code, _, complaints = command("switchover", "--to", "903", *where)
-        assert (code, complaints) == (1, "error: no replica 903 runs; those that do: 901, 902\n")
+        assert (code, complaints) == (1, "error: replica 903 does not run; these do: 901, 902\n")
 
     wait_until(lambda: holder(zk) in cluster_3_9.brokers, "a broker ruled again")
     code, report, _ = command("status", *where)

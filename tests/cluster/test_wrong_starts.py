@@ -56,7 +56,7 @@ def wrong_starts(cluster: LocalCluster) -> dict[str, tuple[dict[str, object], tu
         ),
         "rack": (
             {"broker.rack": "a"},
-            ("brokers 1, 2, 3 have no broker.rack, and this process has a", "leave broker.rack out"),
+            ("brokers 1, 2, 3 have no broker.rack, and this process has a", "remove broker.rack"),
         ),
     }
 

@@ -17,7 +17,7 @@ from controller.lab.zookeeper import ZooKeeperServer
 from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.wire.versions import parse_protocol
-from controller.zk import rights, whereabouts
+from controller.zk import inspection, rights
 from tests.conformance.adapter_world import connected, register, someone, until
 from tests.simulation.controllers import NothingWrong
 
@@ -146,10 +146,10 @@ def test_what_we_may_do_is_read_from_acls_without_trying(zookeeper: str) -> None
             other.ensure_path("/brokers/ids")
             other.create("/controller_epoch", b"7")
             async with connected(zookeeper) as bridge:
-                assert await whereabouts.lacking(bridge, ()) == ()
+                assert await inspection.lacking(bridge, ()) == ()
                 assert await rights.granted(bridge, "/nothing") is None
                 with closed(other, "/controller_epoch", **ALL_BUT_WRITE), closed(other, "/brokers/ids"):
-                    found = {(lack.path, lack.right) for lack in await whereabouts.lacking(bridge, ())}
+                    found = {(lack.path, lack.right) for lack in await inspection.lacking(bridge, ())}
                 assert found >= {("/controller_epoch", "write"), ("/brokers/ids", "create children of")}
 
     asyncio.run(story())
@@ -159,16 +159,16 @@ def test_where_a_cluster_is_and_when_it_was_written_is_seen_without_writing(zook
     async def story() -> None:
         with someone(zookeeper) as other:
             async with connected(f"{zookeeper}/wrong") as bridge:
-                assert await whereabouts.place(bridge) == whereabouts.Place(None, False, None, ())
-                assert await whereabouts.last_written_ms(bridge, ()) == 0
+                assert await inspection.place(bridge) == inspection.Place(None, False, None, ())
+                assert await inspection.last_written_ms(bridge, ()) == 0
             assert other.exists("/wrong") is None
             other.create("/cluster/id", b'{"version":"1","id":"abc"}', makepath=True)
             other.create("/brokers/topics/orders", b"", makepath=True)
             other.create("/controller_epoch", b"7")
             async with connected(zookeeper) as bridge:
-                seen = await whereabouts.place(bridge)
+                seen = await inspection.place(bridge)
                 assert (seen.cluster_id, seen.topics) == ("abc", ("orders",))
-                assert abs(await whereabouts.last_written_ms(bridge, ()) / 1000 - time.time()) < 60
+                assert abs(await inspection.last_written_ms(bridge, ()) / 1000 - time.time()) < 60
 
     asyncio.run(story())
 
@@ -178,7 +178,7 @@ def test_the_cluster_at_another_chroot_of_the_same_server_is_found(zookeeper_ser
         with someone(zookeeper_server.connect) as other:
             other.create("/here/cluster/id", b"{}", makepath=True)
             async with connected(f"{zookeeper_server.connect}/there") as bridge:
-                assert "/here" in await whereabouts.clusters_elsewhere(bridge)
+                assert "/here" in await inspection.clusters_elsewhere(bridge)
             other.delete("/here", recursive=True)
 
     asyncio.run(story())

@@ -117,7 +117,7 @@ def test_who_is_turned_away_hears_why(server: ZooKeeperServer, secured: SecuredZ
 
     said = turned_away(secured.secure, replace(KAFKA, tls=replace(secured.tls(), trust_store=None)))
     assert "TLS with 127.0.0.1:" in said
-    assert "its certificate is not trusted: self-signed certificate in certificate chain" in said
+    assert "the server's certificate is not trusted: self-signed certificate in certificate chain" in said
 
     expired = replace(secured.tls(), key_store=secured.keys("broker", has_expired=True))
     assert "certificate" in turned_away(secured.secure, replace(KAFKA, tls=expired))
@@ -230,7 +230,7 @@ def test_a_session_that_is_not_let_in_again_is_given_up_and_another_begins(
 
 
 def test_a_server_without_users_says_so(zookeeper: str) -> None:
-    assert turned_away(zookeeper, KAFKA).endswith("the server has no users that could log in by SASL")
+    assert turned_away(zookeeper, KAFKA).endswith("the server has no users for SASL logins")
 
 
 def test_a_server_that_wants_a_login_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -249,4 +249,4 @@ def test_a_server_whose_certificate_has_expired_is_not_trusted(tmp_path_factory:
     with running(secured):
         said = turned_away(secured.secure, replace(KAFKA, tls=secured.tls()))
 
-    assert said.endswith("its certificate is not trusted: certificate has expired")
+    assert said.endswith("the server's certificate is not trusted: certificate has expired")

@@ -289,7 +289,7 @@ class Trial:
     def _load_web(self, path: Path) -> str:
         found = WebAccess(path)
         for credentials in (b"ann:" + WEB_PASSWORD, b"ann:x", b":", b"\xff"):
-            found.lets_in("Basic " + base64.b64encode(credentials).decode(), None)
+            found.admits("Basic " + base64.b64encode(credentials).decode(), None)
         return path.name
 
     def _check(self, reason: str, content: bytes) -> None:

@@ -70,7 +70,7 @@ def test_two_starts_at_once_are_refused(tmp_path: Path) -> None:
     process = python(SLEEP, tmp_path)
     process.start()
 
-    with pytest.raises(ServerFailed, match="runs already"):
+    with pytest.raises(ServerFailed, match="is already running"):
         process.start()
 
     process.kill()

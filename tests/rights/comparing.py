@@ -28,7 +28,7 @@ from controller.lab.ports import free_port
 from controller.lab.zookeeper import zookeeper_client
 from controller.security.towards_brokers import TowardsBrokers
 from controller.settings.security import BrokerSecurity, Secret
-from controller.wire.apis import OF_THE_ASKER, RELAYABLE, STANDING_BY, VersionRange
+from controller.wire.apis import BY_BROKERS_ON_STANDBY, OF_THE_USER, RELAYABLE, VersionRange
 from controller.wire.frames import framed
 from tests.cluster.replica import Replica, holder, wait_until
 from tests.cluster.test_rights_of_principals import (
@@ -104,7 +104,7 @@ def compare(version: str, count: int, seed: int, directory: Path) -> Comparison:
         nodes: dict[str, list[Answer]] = {}
         unfit = {key: value for key, value in SETTINGS.items() if key not in ("authorizer.class.name", "super.users")}
         alone = replicas.enter_context(_replica(cluster, directory, 903, unfit))
-        wait_until(lambda: "has no authorizer" in alone.get("/readyz")[1], "it knows that it must not lead")
+        wait_until(lambda: "this process has none" in alone.get("/readyz")[1], "it knows that it must not lead")
         nodes["without authorizer"] = ask_all(alone.address, sent)
         leader = replicas.enter_context(_replica(cluster, directory, 901, SETTINGS))
         leader.await_phase("active")
@@ -138,7 +138,7 @@ def judge(sent: Sent, brokers: Answer, ours: Answer, node: str) -> Judged:
     if ours == brokers:
         return Judged.SAME
     if ours == CLOSED:
-        is_of_the_asker = sent.key in OF_THE_ASKER or (not leads and sent.key in STANDING_BY)
+        is_of_the_asker = sent.key in OF_THE_USER or (not leads and sent.key in BY_BROKERS_ON_STANDBY)
         is_relayed = sent.key in RELAYABLE and bool(brokers)
         is_right = is_of_the_asker or is_relayed or node not in (LEADER, STANDBY)
         return Judged.CLOSED if is_right else Judged.STRICTER
@@ -177,7 +177,7 @@ async def _answer(connection: BrokerConnection, sent: Sent) -> Answer:
         answer = await connection.ask(framed(sent.frame), timeout_s=PATIENCE_S)
     except Broken:
         return CLOSED if time.monotonic() - began < PATIENCE_S else SILENT
-    if sent.key in OF_THE_ASKER:  # kio does not read the times of a token that is none
+    if sent.key in OF_THE_USER:  # kio does not read the times of a token that is none
         at = 4 + sent.is_flexible
         return tuple(filter(None, (int.from_bytes(answer[at : at + 2], "big", signed=True),)))
     module = import_module(f"kio.schema.{sent.folder}.v{sent.version}.response")

@@ -39,7 +39,7 @@ from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
 from controller.process.term import TermParts
-from controller.process.terms import Followed, Leading
+from controller.process.terms import Followed, Terms
 from controller.settings import Settings, load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
@@ -141,7 +141,7 @@ class Links:
             await asyncio.sleep(DRAIN_LOOK_S)
         return True
 
-    def hasten(self) -> None:
+    def cut_short(self) -> None:
         """Nobody is told to stop twice here."""
 
     async def close(self) -> None:
@@ -281,7 +281,7 @@ class Observer:
         self._world.say(self._controller.name, f"commit {commit}: {outcome}")
 
 
-class _Leading(Leading):
+class _Terms(Terms):
     """Terms whose machine, links and chance come from the world."""
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
@@ -362,7 +362,7 @@ class Process(Daemon):
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         following = ClusterFollower if controller.observes else Unled
         self.cluster = self._cluster = following(lambda: self.claimant.bridge)
-        self._leading = _Leading(controller, settings, self._claimant, self)
+        self._terms = _Terms(controller, settings, self._claimant, self)
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent
 
@@ -376,7 +376,7 @@ class Process(Daemon):
     @property
     def leads_without_session(self) -> bool:
         """Whether it goes on deciding although ZooKeeper has said that its session is over."""
-        return self._leading._term is not None and self.claimant.bridge._client._session_id is None
+        return self._terms._term is not None and self.claimant.bridge._client._session_id is None
 
     def happened(self, event: Any) -> None:
         """Let the candidacy decide what follows."""

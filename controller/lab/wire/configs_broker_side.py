@@ -1,6 +1,6 @@
 """What is a broker asked about its own configuration, and which bytes answer it?
 
-The other direction of `controller.wire.broker_configs`, for simulated brokers and tests.
+The opposite of `controller.wire.broker_configs`, for simulated brokers and tests.
 
 Source: Kafka's DescribeConfigsRequest and DescribeConfigsResponse.
 """
@@ -21,10 +21,10 @@ class Question:
     """DescribeConfigs v1 for one resource; no keys ask for all."""
 
     def __init__(self, frame: bytes) -> None:
-        """Read it.
+        """Decodes it.
 
         Raises:
-            MalformedRequest: it breaks off, goes on after its end, or asks for more than one resource.
+            MalformedRequest: it is cut off, continues after its end, or names more than one resource.
         """
         self.header = decode_header(frame)
         keys: list[str] | None = None
@@ -39,7 +39,7 @@ class Question:
         self._keys = keys
 
     def answer(self, configs: Mapping[str, BrokerConfig]) -> bytes:
-        """The settings that were asked for, as far as there are any."""
+        """The requested settings, as far as they exist."""
         keys = configs if self._keys is None else [key for key in self._keys if key in configs]
         return self._framed(ErrorCode.NONE, {key: configs[key] for key in keys})
 

@@ -1,6 +1,6 @@
 """What is a broker asked about its log directories, and which bytes answer it?
 
-The other direction of `controller.wire.log_dirs`, for simulated brokers and tests.
+The opposite of `controller.wire.log_dirs`, for simulated brokers and tests.
 
 Source: Kafka's DescribeLogDirsRequest and DescribeLogDirsResponse.
 """
@@ -19,10 +19,10 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 
 def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, ...] | None]:
-    """What a broker is asked for; None asks for everything.
+    """The replicas a broker is asked for; None asks for everything.
 
     Raises:
-        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+        MalformedRequest: it is cut off, continues after its end, or claims more than it holds.
     """
     header = decode_header(frame)
     with reading(header, frame) as cursor:

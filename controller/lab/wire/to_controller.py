@@ -1,7 +1,7 @@
 """Which bytes ask a controller for an ISR change, a move or its id, and what did it answer?
 
-The other direction of `controller.wire.requests` and `replies`, for simulated brokers and the demo. The requests that
-only tests and benchmarks send are in `tests/equipment`.
+The opposite of `controller.wire.requests` and `replies`, for simulated brokers and the demo. The requests that only
+tests and benchmarks send are in `tests/equipment`.
 
 Source: Kafka's *Request.json and *Response.json schemas.
 """
@@ -32,7 +32,7 @@ def encode_request(header: RequestHeader, request: AlterPartition | AlterReassig
 
 
 def decode_reply(header: RequestHeader, frame: bytes) -> PartitionsAltered | ReassignmentsAltered:
-    """What was answered to the request with this header; `frame` is without its size.
+    """Decode the answer to the request with this header; `frame` is without its size.
 
     Raises:
         Malformed: not a response to it.
@@ -70,7 +70,7 @@ def decode_controller(header: RequestHeader, frame: bytes) -> BrokerId:
 
 
 def answer_cursor(header: RequestHeader, frame: bytes) -> Cursor:
-    """Where the body of a response begins.
+    """A cursor at the body of a response.
 
     Raises:
         Malformed: it answers another request.

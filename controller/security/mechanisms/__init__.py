@@ -1,1 +1,1 @@
-"""Which SASL mechanisms are there, but for OAuth's?"""
+"""Which SASL mechanisms are there, apart from OAuth's?"""

@@ -1,7 +1,7 @@
-"""Delegation tokens: by which credential does the holder of a token log in, and whose is it?
+"""Delegation tokens: with which credential does the holder of a token log in, and who owns it?
 
-ZooKeeper keeps no secret of a token. Its HMAC by `delegation.token.master.key`, which all brokers share, is its
-password for SCRAM.
+ZooKeeper keeps no secret of a token. Its password for SCRAM is its HMAC with `delegation.token.master.key`, which all
+brokers share.
 
 Source: KIP-48; Kafka's DelegationTokenManager and DelegationTokenCache.
 """
@@ -23,7 +23,7 @@ _KEPT = 10_000
 
 
 def password_of(token_id: str, master_key: Secret) -> str:
-    """What the holder of a token was given with it.
+    """The password that the holder of a token was given with it.
 
     >>> password_of("id", Secret("key"))[:8]
     'aSA7IkWy'
@@ -37,11 +37,11 @@ def tokens_of(
     tokens: Callable[[str], Token | None],
     now_ms: Callable[[], int],
 ) -> Tokens:
-    """How `ScramServer` finds tokens: none without a master key, none that has expired.
+    """How `ScramServer` finds tokens: none without a master key, and none that has expired.
 
     Shape:
-        `tokens` gives the token of an id, as ZooKeeper has it. Make this once for a listener: it keeps the credentials,
-        which take thousands of rounds of HMAC to make.
+        `tokens` gives the token of an id, as ZooKeeper has it. Make this once for a listener: it caches the
+        credentials, which take thousands of rounds of HMAC to make.
     """
 
     @lru_cache(maxsize=_KEPT)

@@ -1,7 +1,7 @@
 """DIGEST-MD5: how does a client of ZooKeeper prove that it knows its password?
 
-The mechanism is historic, and the only one with passwords that ZooKeeper's servers have. Who listens can try passwords
-on what is said: over TLS it stays between the two.
+The mechanism is historic, and the only one with passwords that ZooKeeper's servers support. An eavesdropper can try
+passwords against the exchange; TLS prevents that.
 
 Source: RFC 2831; Java's DigestMD5Client and DigestMD5Server, ZooKeeper's ZooKeeperSaslClient and SecurityUtils.
 """
@@ -18,7 +18,7 @@ from controller.security.failures import AuthenticationFailed
 from controller.settings.security import Secret
 
 SERVICE, HOST = "zookeeper", "zk-sasl-md5"
-"""What ZooKeeper's servers call themselves in it, whatever their own names are."""
+"""The name ZooKeeper's servers use in the mechanism, whatever their host names are."""
 _DIRECTIVE = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))\s*(?:,|$)', re.DOTALL)
 _QOP, _COUNT = "auth", "00000001"
 
@@ -35,7 +35,7 @@ class DigestMd5Login:
         service: str = SERVICE,
         host: str = HOST,
     ) -> None:
-        """Nothing is said yet. `nonce` gives another text at each login."""
+        """`nonce` returns a different text for each login."""
         self._user = user
         self._password = password
         self._nonce = nonce
@@ -44,17 +44,17 @@ class DigestMd5Login:
         self.is_done = False
 
     def first_token(self) -> bytes:
-        """The server begins."""
+        """Empty: the server begins."""
         return b""
 
     def next_token(self, answer: bytes) -> bytes | None:
-        """What to send after this answer; None when the server has shown that it knows the password, too.
+        """The token to send after this answer; None once the server has proved that it knows the password, too.
 
         Raises:
-            AuthenticationFailed: the server does not keep to the mechanism, or does not know the password itself.
+            AuthenticationFailed: the server violates the mechanism, or does not know the password itself.
         """
-        if not answer:  # what a server says that has no users, or lets everybody in whose login fails
-            why = "does not take user and password" if self._expected else "has no users that could log in by SASL"
+        if not answer:  # the answer of a server that has no users, or accepts failed logins
+            why = "does not accept user and password" if self._expected else "has no users for SASL logins"
             raise AuthenticationFailed(f"DIGEST-MD5: the server {why}")
         directives = _directives(answer)
         if not self._expected:
@@ -68,7 +68,7 @@ class DigestMd5Login:
         server_nonce, realm = challenge.get("nonce", ""), challenge.get("realm", "")
         offered = [word.strip() for word in challenge.get("qop", _QOP).split(",")]
         if not server_nonce or challenge.get("algorithm") != "md5-sess" or _QOP not in offered:
-            raise AuthenticationFailed("DIGEST-MD5: the server's challenge is not understood")
+            raise AuthenticationFailed("DIGEST-MD5: the server's challenge cannot be parsed")
         nonce = self._nonce()
         secret = hashlib.md5(b":".join(map(_bytes, (self._user, realm, self._password.reveal())))).digest()
         session = hashlib.md5(secret + f":{server_nonce}:{nonce}".encode()).hexdigest()
@@ -97,7 +97,7 @@ def _directives(message: bytes) -> dict[str, str]:
     while at < len(text):
         match = _DIRECTIVE.match(text, at)
         if match is None:
-            raise AuthenticationFailed("DIGEST-MD5: the server's answer is not understood")
+            raise AuthenticationFailed("DIGEST-MD5: the server's answer cannot be parsed")
         name, quoted, bare = match.groups()
         found[name.lower()] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
         at = match.end()
@@ -109,7 +109,7 @@ def _quoted(text: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """As Java and the RFC have it: Latin-1 where that can say it."""
+    """The encoding of Java and the RFC: Latin-1 where it suffices."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

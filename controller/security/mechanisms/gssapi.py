@@ -1,6 +1,6 @@
-"""GSSAPI: who is it, by the word of a Kerberos server?
+"""GSSAPI: which principal does Kerberos vouch for?
 
-The cryptography is the package `gssapi`'s, which needs MIT Kerberos; it is optional, and wanted only here.
+The package `gssapi`, which needs MIT Kerberos, does the cryptography; it is optional and imported only here.
 
 Source: RFC 4752; Kafka's SaslServerAuthenticator and SaslServerCallbackHandler, Java's GssKrb5Server.
 """
@@ -21,7 +21,7 @@ _OFFER = bytes([_NO_PROTECTION]) + _LARGEST.to_bytes(3, "big")
 
 
 class Context(Protocol):
-    """What is needed of gssapi.SecurityContext."""
+    """The part of gssapi.SecurityContext that we use."""
 
     complete: bool
     initiator_name: Any
@@ -44,10 +44,10 @@ class GssapiServer(ServerMechanism):
         self._is_offered = False
 
     def answer(self, token: bytes) -> bytes:
-        """The next token of the context, or what is offered in it.
+        """The next token of the context, or the protection levels offered in it.
 
         Raises:
-            AuthenticationFailed: the library takes the token for none, or no rule names the principal.
+            AuthenticationFailed: the library rejects the token, or no rule names the principal.
         """
         try:
             return self._answered(token)
@@ -55,7 +55,7 @@ class GssapiServer(ServerMechanism):
             raise
         except NoShortName as error:
             raise AuthenticationFailed(str(error)) from error
-        except Exception as error:  # of a C library, which tells hostile bytes in many ways
+        except Exception as error:  # a C library reports hostile bytes in many ways
             raise AuthenticationFailed(f"Kerberos: {type(error).__name__}: {error}") from error
 
     def _answered(self, token: bytes) -> bytes:
@@ -67,14 +67,14 @@ class GssapiServer(ServerMechanism):
             if reply or not context.complete:
                 return reply or b""
         elif not self._is_offered and token:
-            raise AuthenticationFailed("Kerberos: bytes where the client has nothing to say")
+            raise AuthenticationFailed("Kerberos: the client sent bytes where the protocol has none")
         if not self._is_offered:
             self._is_offered = True
             return bytes(context.wrap(_OFFER, False).message)
         chosen = context.unwrap(token).message
         if len(chosen) < 4 or chosen[0] != _NO_PROTECTION:
             raise AuthenticationFailed("Kerberos: the client chose a protection that was not offered")
-        # Whom the client would rather be does not count: Kafka takes the principal that Kerberos has vouched for.
+        # Ignores the identity the client asks for: Kafka uses the principal that Kerberos vouches for.
         self.user = self._names.of(str(context.initiator_name))
         self.is_done = True
         return b""
@@ -84,7 +84,7 @@ def accepting(module: LoginModule) -> Callable[[], Context]:
     """Contexts for the principal and keytab of a listener's login module.
 
     Raises:
-        UnusableSecurity: the package `gssapi` is not installed, or the key of the principal is not there.
+        UnusableSecurity: the package `gssapi` is not installed, or the keytab lacks the principal's key.
     """
     try:
         import gssapi

@@ -1,6 +1,6 @@
-"""GSSAPI: how do we show a broker who we are, by a keytab or by the tickets that somebody else has fetched?
+"""GSSAPI: how do we prove our identity to a broker, with a keytab or with tickets that another program fetched?
 
-Whatever asks the Kerberos server waits for it; call these on a thread of their own.
+These calls may block on the Kerberos server; make them on a thread of their own.
 
 Source: RFC 4752; Java's GssKrb5Client and Krb5LoginModule, whose options these are.
 """
@@ -18,11 +18,11 @@ _NO_PROTECTION = 1
 
 
 class Context(Protocol):
-    """What is needed of gssapi.SecurityContext."""
+    """The part of gssapi.SecurityContext that we use."""
 
     @property
     def complete(self) -> bool:
-        """Whether both ends know each other."""
+        """Whether both sides have authenticated."""
 
     def step(self, token: bytes | None = None) -> bytes | None: ...
 
@@ -32,17 +32,17 @@ class Context(Protocol):
 
 
 class GssapiLogin:
-    """Our side of one login; that messages are neither signed nor encrypted is all that Kafka offers."""
+    """Our side of one login, without signing or encryption of messages, which Kafka never offers."""
 
     def __init__(self, context: Callable[[], Context]) -> None:
-        """`context` makes the initiating side; nothing is asked of anybody yet."""
+        """`context` makes the initiating side; contacts no server yet."""
         self._make = context
         self._context: Context | None = None
         self._next: bytes = b""
         self._has_chosen = self._is_done = False
 
     def auth_bytes(self) -> bytes:
-        """What to send next.
+        """The next token to send.
 
         Raises:
             AuthenticationFailed: there is no ticket; with the library's reason.
@@ -51,33 +51,33 @@ class GssapiLogin:
             try:
                 self._context = self._make()
                 self._next = self._context.step() or b""
-            except Exception as error:  # of a C library
+            except Exception as error:  # a C library raises many kinds
                 raise AuthenticationFailed(f"no ticket for the broker: {_one_line(error)}") from error
         return self._next
 
     def receive(self, answer: bytes) -> None:
-        """What the broker has said.
+        """Process the broker's token.
 
         Raises:
-            AuthenticationFailed: it is not the broker that the ticket is for, or offers nothing that we take.
+            AuthenticationFailed: it is not the broker that the ticket is for, or offers nothing that we accept.
         """
         try:
             self._receive(answer)
         except AuthenticationFailed:
             raise
-        except Exception as error:  # of a C library
+        except Exception as error:  # a C library raises many kinds
             raise AuthenticationFailed(f"the broker's token is refused: {_one_line(error)}") from error
 
     def _receive(self, answer: bytes) -> None:
         if self._context is None:
-            raise AuthenticationFailed("an answer before a question")
+            raise AuthenticationFailed("the broker answered before it was asked")
         if not self._context.complete:
             self._next = self._context.step(answer) or b""
         elif not self._has_chosen:
             offer = self._context.unwrap(answer).message
             if len(offer) != 4 or not offer[0] & _NO_PROTECTION:
-                raise AuthenticationFailed("the broker wants every message signed or encrypted, as Kafka never does")
-            # No message is wrapped later, so that none may be larger than nothing; who we are says the ticket.
+                raise AuthenticationFailed("the broker requires signed or encrypted messages, which Kafka never does")
+            # No message is wrapped later, so the largest size is 0; the ticket says who we are.
             self._next = bytes(self._context.wrap(bytes([_NO_PROTECTION, 0, 0, 0]), False).message)
             self._has_chosen = True
         else:
@@ -88,14 +88,14 @@ class GssapiLogin:
         return self._is_done
 
     def is_authenticated(self) -> bool:
-        """Whether it knows us: it would have refused the last token otherwise."""
+        """Whether it accepted us: otherwise it would have refused the last token."""
         return self._is_done
 
 
 def initiating(module: LoginModule, service_name: str, host: str) -> Callable[[], Context]:
     """Contexts for the principal of a login module, towards a service on a host.
 
-    Tickets that a keytab has brought are kept in memory, for all logins with it, and fetched again before they end.
+    Tickets fetched with a keytab are kept in memory, for all logins with it, and renewed before they expire.
 
     Raises:
         UnusableSecurity: the package `gssapi` is not installed, or the module names neither keytab nor ticket cache.

@@ -1,6 +1,6 @@
 r"""What is the short name of a Kerberos principal, by `sasl.kerberos.principal.to.local.rules`?
 
-Patterns are Java's in Kafka, Python's here: what only Java knows (`\p{…}`, `&&` in brackets) is refused when the
+Kafka's patterns are Java's; these are Python's. What only Java supports (`\p{…}`, `&&` in brackets) is refused when the
 settings are read.
 
 Source: Kafka's KerberosShortNamer, KerberosRule and KerberosName.
@@ -28,7 +28,7 @@ class NoShortName(Exception):
 
 
 class KerberosName(Struct, frozen=True):
-    """A principal of Kerberos: `service/host@realm`, of which only the first part must be there."""
+    """A Kerberos principal: `service/host@realm`, of which only the first part is required."""
 
     service: str
     host: str | None = None
@@ -64,7 +64,7 @@ class _Rule(Struct, frozen=True):
     letter_case: str | None = None
 
     def applied(self, parameters: Sequence[str], default_realm: str) -> str | None:
-        """The name that it gives; None where it is for others."""
+        """The name it gives; None if it does not apply."""
         name: str | None = None
         if self.format is None:
             name = parameters[1] if parameters[0] == default_realm else None
@@ -92,7 +92,7 @@ class ShortNames:
         """Parse the rules.
 
         Raises:
-            UnusableSecurity: one is no rule.
+            UnusableSecurity: a rule is malformed.
         """
         self._rules = [_parsed(rule) for rule in rules]
         self._default_realm = default_realm
@@ -101,7 +101,7 @@ class ShortNames:
         """The short name of a principal.
 
         Raises:
-            NoShortName: no rule is for it, or the one that is gives no name.
+            NoShortName: no rule applies, or the one that does gives no name.
         """
         name = parse_name(principal)
         if name.realm is None:
@@ -123,7 +123,7 @@ def _parsed(rule: str) -> _Rule:
     if found[2] is None:
         return _Rule()
     if not found[1]:
-        raise UnusableSecurity(f"{KEY}: Invalid rule: {rule}: a number must stand before the colon")
+        raise UnusableSecurity(f"{KEY}: Invalid rule: {rule}: a number must precede the colon")
     return _Rule(
         components=int(found[1]),
         format=found[2],
@@ -139,7 +139,9 @@ def _pattern(text: str | None, rule: str) -> re.Pattern[str] | None:
     if text is None:
         return None
     if _ONLY_IN_JAVA.search(text):
-        raise UnusableSecurity(f"{KEY}: Invalid rule: {rule}: this controller does not know all of Java's patterns")
+        raise UnusableSecurity(
+            f"{KEY}: Invalid rule: {rule}: it uses a pattern of Java that this controller does not support"
+        )
     try:
         return re.compile(text, re.ASCII)
     except re.error as error:
@@ -156,7 +158,8 @@ def _filled(format_: str, parameters: Sequence[str]) -> str:
 
 
 def _replaced(text: str, sought: re.Pattern[str], replacement: str, count: int) -> str:
-    r"""As Java replaces: `$1` is a group, with as many digits as there are groups; `\` takes the next sign as it is."""
+    r"""Replace as Java does: `$1` is a group, with as many digits as there are groups; `\` escapes the next
+    character."""
     return sought.sub(lambda found: _replacement(found, replacement), text, count=count)
 
 

@@ -1,11 +1,11 @@
-"""SCRAM: does the client know the password, of which we know only what checks it?
+"""SCRAM: does the client know the password, of which we only hold a verifier?
 
-The server needs no more of cryptography than HMAC, a hash and a comparison in constant time, all of which Python's
-standard library has from OpenSSL. A library for SCRAM would read and normalise names otherwise than Kafka's clients
-write them, and refuse their extension `tokenauth`.
+The server needs only HMAC, a hash and a comparison in constant time, which Python's standard library has from OpenSSL.
+A library for SCRAM would parse and normalise names differently from Kafka's clients, and refuse their extension
+`tokenauth`.
 
-A user who does not exist goes through both rounds, too, with a salt that stays the same as long as the process: what
-the client gets, and after what time, is the same as for a wrong password. (Kafka ends it after the first round.)
+An unknown user goes through both rounds too, with a salt that stays the same for the life of the process: the client
+gets the same answers in the same time as for a wrong password. (Kafka ends it after the first round.)
 
 Source: RFC 5802, RFC 7677; Kafka's ScramSaslServer, ScramMessages, ScramFormatter and ScramServerCallbackHandler.
 """
@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.security.failures import AuthenticationFailed, told
+from controller.security.failures import AuthenticationFailed, shown_to_client
 from controller.security.mechanisms.plain import OTHER_IDENTITY
 from controller.security.server_mechanism import ServerMechanism
 from zk_layout.znodes.scram import MECHANISMS, Credential, Mechanism
@@ -43,7 +43,7 @@ _SALT_FOR_NOBODY: Final = token_bytes(32)
 
 
 class TokenCredential(Struct, frozen=True):
-    """A delegation token: whose it is, how it is proven, and when it ends."""
+    """A delegation token: its owner, its credential and its expiry."""
 
     owner: str
     credential: Credential
@@ -55,7 +55,7 @@ Tokens = Callable[[str], TokenCredential | None]
 
 
 class _Begun(Struct, frozen=True):
-    """What the second round is judged by."""
+    """What the second round is checked against."""
 
     user: str
     credential: Credential
@@ -69,7 +69,7 @@ class ScramServer(ServerMechanism):
     """Two rounds: the client names itself, then proves it.
 
     Shape:
-        `tokens` is what a client with the extension `tokenauth` logs in by; its name is then the id of a token.
+        `tokens` serves clients with the extension `tokenauth`, whose name is then the id of a token.
     """
 
     def __init__(self, mechanism: Mechanism, users: Users, tokens: Tokens, server_nonce: str | None = None) -> None:
@@ -85,7 +85,7 @@ class ScramServer(ServerMechanism):
         """Salt and iterations; then the proof that we know the credential as well.
 
         Raises:
-            AuthenticationFailed: ill-formed, or the proof is of another password.
+            AuthenticationFailed: malformed, or the proof is for another password.
         """
         if self._is_over:
             raise AuthenticationFailed("a message after the last of SCRAM")
@@ -104,7 +104,7 @@ class ScramServer(ServerMechanism):
             raise AuthenticationFailed("not the first message of SCRAM")
         name = found["name"].replace("=2C", ",").replace("=3D", "=")
         if found["identity"] and found["identity"] != name:
-            raise told(OTHER_IDENTITY)
+            raise shown_to_client(OTHER_IDENTITY)
         extensions = dict(pair.partition("=")[::2] for pair in found["extensions"].split(",")[1:])
         self.is_token = extensions.get("tokenauth", "").lower() == "true"
         user, credential, expires_at_ms, refusal = self._known(name)
@@ -114,23 +114,25 @@ class ScramServer(ServerMechanism):
         return reply.encode()
 
     def _known(self, name: str) -> tuple[str, Credential, int | None, str | None]:
-        """The user, what to check the proof by, and why it fails all the same."""
-        nobody = self._nobody(name)  # made for everybody: the time it takes must not tell who there is
+        """The user, the credential to check, its expiry, and the reason if the login must fail in any case."""
+        unknown = self._unknown_user(
+            name
+        )  # made for every login, so that the time taken does not reveal which users exist
         if self.is_token:
             token = self._tokens(name)
             if token is not None:
                 return token.owner, token.credential, token.expires_at_ms, None
-            return "", nobody, None, f"no delegation token {name!r}, or it has expired"
+            return "", unknown, None, f"no delegation token {name!r}, or it has expired"
         credential = self._users(name)
         if credential is None:
-            return "", nobody, None, f"{name!r} has no credential of {self._mechanism.name}"
+            return "", unknown, None, f"{name!r} has no credential of {self._mechanism.name}"
         if credential.iterations < self._mechanism.least_iterations:
             few = f"{credential.iterations} is less than the minimum {self._mechanism.least_iterations}"
-            return "", nobody, None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
+            return "", unknown, None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
         return name, credential, None, None
 
-    def _nobody(self, name: str) -> Credential:
-        """What a user could have who does not exist: always the same, and like one made by Kafka's tool."""
+    def _unknown_user(self, name: str) -> Credential:
+        """A credential for an unknown user: always the same, and like one made by Kafka's tool."""
         digest = hmac.digest(_SALT_FOR_NOBODY, f"{self._mechanism.name} {name}".encode(), "sha512")
         salt = _in_letters(int.from_bytes(digest) >> 382).encode()
         keys = bytes(new(self._mechanism.digest).digest_size)
@@ -158,7 +160,7 @@ class ScramServer(ServerMechanism):
 
 
 def _in_letters(number: int) -> str:
-    """To the base 36, as Java writes what Kafka draws."""
+    """In base 36, as Java writes Kafka's random numbers."""
     found = ""
     while number:
         number, rest = divmod(number, 36)

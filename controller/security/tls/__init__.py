@@ -1,1 +1,1 @@
-"""How do both sides of a TLS connection know each other?"""
+"""How do both sides of a TLS connection authenticate each other?"""

@@ -1,4 +1,4 @@
-"""How does a client of Kafka's want its TLS, by properties `ssl.…` of its own?
+"""Which TLS does a client configure by Kafka's properties `ssl.…`?
 
 Source: Kafka's SslConfigs; KIP-651 (PEM).
 """
@@ -12,10 +12,10 @@ from controller.settings.security import KeyStore, Secret, StoreType, TlsSetting
 
 
 def client_tls(properties: Mapping[str, str]) -> TlsSettings:
-    """What they ask for, by stores of every kind that Java knows.
+    """The TLS settings in these properties, with stores of every kind that Java supports.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     named = properties.get("ssl.enabled.protocols") or properties.get("ssl.protocol") or "TLSv1.2,TLSv1.3"
     enabled = {name.strip() for name in named.split(",")}
@@ -23,7 +23,7 @@ def client_tls(properties: Mapping[str, str]) -> TlsSettings:
         raise UnusableStore(f"ssl.enabled.protocols={named}: only TLSv1.2 and TLSv1.3 are supported")
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     if algorithm not in ("", "https"):
-        raise UnusableStore(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
+        raise UnusableStore(f"ssl.endpoint.identification.algorithm={algorithm}: set it to https, or leave it empty")
     key_store = KeyStore(
         _type(properties, "ssl.keystore.type"),
         properties.get("ssl.keystore.location"),

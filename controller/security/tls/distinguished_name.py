@@ -1,7 +1,7 @@
 """What is the subject of a certificate called, as Java's `X500Principal.getName()` prints it?
 
-ACLs and `super.users` have this very text. The certificate's own bytes are read: a library that has sorted the parts of
-a name, or written them anew, would give another text.
+ACLs and `super.users` contain this exact text. It is made from the certificate's own bytes: a library that sorts or
+re-encodes the parts of a name would give another text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def subject_name(certificate: bytes) -> str:
 
 
 def distinguished_name(name: bytes) -> str:
-    """A Name (DER), last part first.
+    """The text of a Name (DER), last part first.
 
     >>> distinguished_name(bytes.fromhex("300f310d300b06035504030c04612c6220"))
     'CN=a\\\\,b\\\\ '
@@ -56,7 +56,7 @@ def _attribute(body: bytes) -> str:
     keyword = _KEYWORDS.get(identifier)
     if keyword is None or tag not in _TEXTS:
         return f"{keyword or identifier}=#{whole.hex()}"
-    # Java takes the bytes of every kind of text for UTF-8.
+    # Java decodes every kind of text as UTF-8.
     return f"{keyword}={_escaped(value.decode('utf-8', 'replace'))}"
 
 
@@ -80,7 +80,7 @@ def _object_identifier(body: bytes) -> str:
 
 
 def _children(data: bytes) -> list[tuple[int, bytes, bytes]]:
-    """Tag, content and whole of each element that follows another."""
+    """Tag, content and whole of each of the elements in sequence."""
     found, at = [], 0
     while at < len(data):
         length, start = data[at + 1], at + 2
@@ -89,7 +89,7 @@ def _children(data: bytes) -> list[tuple[int, bytes, bytes]]:
             length, start = int.from_bytes(data[start : start + size], "big"), start + size
         end = start + length
         if end > len(data):
-            raise ValueError("not DER: an element is longer than what holds it")
+            raise ValueError("not DER: an element is longer than its container")
         found.append((data[at], data[start:end], data[at:end]))
         at = end
     return found

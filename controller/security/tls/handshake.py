@@ -8,7 +8,7 @@ _MOST_ROUNDS = 10
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
-    """Let a client that connects to this host, and a server, shake hands.
+    """Complete a handshake of a client that connects to this host with a server.
 
     Raises:
         ssl.SSLError: one of them refuses the other.
@@ -22,7 +22,7 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> No
         ends = [end for end in ends if not _is_done(end)]
         if not ends:
             return
-    raise ssl.SSLError(0, "the handshake comes to no end")
+    raise ssl.SSLError(0, "the handshake does not complete")
 
 
 def _is_done(end: ssl.SSLObject) -> bool:

@@ -1,4 +1,4 @@
-"""Which user is a client certificate: `ssl.principal.mapping.rules`.
+"""Which user does a client certificate stand for, by `ssl.principal.mapping.rules`?
 
 Source: Kafka's SslPrincipalMapper (KIP-371).
 """
@@ -30,7 +30,7 @@ class _Rule(Struct, frozen=True):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        # As Java's replaceAll: what still matches behind the whole name, if only nothing, is replaced as well.
+        # Like Java's replaceAll: what still matches after the whole name, even the empty string, is replaced as well.
         found = self.pattern.sub(lambda match: _replaced(self.replacement, match), name)
         return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
 
@@ -42,7 +42,7 @@ class PrincipalMapping:
     'ann'
 
     Raises:
-        ValueError: a rule that is none, or a regular expression that Python has not or reads otherwise.
+        ValueError: a malformed rule, or a regular expression that Python lacks or interprets differently.
     """
 
     def __init__(self, rules: str) -> None:
@@ -53,7 +53,7 @@ class PrincipalMapping:
         """The name of the user.
 
         Raises:
-            NoRuleApplies: none of the rules does.
+            NoRuleApplies: no rule matches.
         """
         for rule in self._rules:
             if (found := rule.apply(distinguished_name)) is not None:
@@ -71,7 +71,7 @@ def _parsed(text: str) -> _Rule | None:
         return None
     try:
         with warnings.catch_warnings():
-            # Sets within sets mean something else in Java: better refused than read otherwise.
+            # Nested sets mean something else in Java: better to refuse them than to misread them.
             warnings.simplefilter("error", FutureWarning)
             pattern = re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", match[2]), re.ASCII)
     except (re.error, FutureWarning) as error:
@@ -85,7 +85,7 @@ def _parsed(text: str) -> _Rule | None:
 
 
 def _literal_where_no_group(replacement: str, groups: int) -> str:
-    """With groups, a reference to one that is not there stays as it is written."""
+    """If there are groups, a reference to a missing one stays as it is written."""
     if groups == 0:
         return replacement
     found = replacement
@@ -94,7 +94,7 @@ def _literal_where_no_group(replacement: str, groups: int) -> str:
         while number > groups and number >= 10:
             number //= 10
         if not match[1].startswith("0") and number > groups:
-            # Kafka counts in the unchanged text, also behind an earlier change.
+            # Kafka uses positions of the unchanged text, even after an earlier change.
             found = found[: match.start()] + "\\" + found[match.start() :]
     return found
 

@@ -1,7 +1,7 @@
 """Who are we, and whom do we trust? Key stores and trust stores, as Java's tools write them.
 
-The declared type only tells PEM from the two others: Java reads JKS and PKCS12 by what is in the file, so do we.
-No message has a password or a key in it.
+The declared type only distinguishes PEM from the two others: like Java, we recognise JKS and PKCS12 by the file's
+content. No message contains a password or a key.
 
 Source: Kafka's DefaultSslEngineFactory, KIP-651 (PEM); the format of JKS is that of sun.security.provider.JavaKeyStore.
 """
@@ -35,19 +35,19 @@ _KEY = re.compile(r"-----BEGIN (ENCRYPTED )?PRIVATE KEY-----.*?-----END (ENCRYPT
 
 
 _WORDED = {
-    "EE_KEY_TOO_SMALL": "OpenSSL refuses its key as too short; make one of 2048 bits (RSA) or 256 (EC) at least",
-    "CA_KEY_TOO_SMALL": "OpenSSL refuses an authority's key as too short; 2048 bits (RSA) or 256 (EC) are needed",
-    "CA_MD_TOO_WEAK": "OpenSSL refuses a certificate that is signed with SHA-1 or MD5; have it signed with SHA-256",
+    "EE_KEY_TOO_SMALL": "OpenSSL refuses its key as too short; use at least 2048 bits (RSA) or 256 (EC)",
+    "CA_KEY_TOO_SMALL": "OpenSSL refuses an authority's key as too short; use at least 2048 bits (RSA) or 256 (EC)",
+    "CA_MD_TOO_WEAK": "OpenSSL refuses a certificate signed with SHA-1 or MD5; have it signed with SHA-256",
 }
 
 
 class UnusableStore(Exception):
-    """A store that cannot be used; the message has the key of the setting to be changed."""
+    """A store that cannot be used; the message names the setting to change."""
 
 
 @contextmanager
 def refusing(setting: str) -> Iterator[None]:
-    """Whatever libraries say of bytes that somebody has written there is one error.
+    """Convert every error that libraries raise for malformed bytes.
 
     Raises:
         UnusableStore: instead of any other error.
@@ -58,7 +58,7 @@ def refusing(setting: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = getattr(error, "reason", None) if isinstance(error, ssl.SSLError) else None
-        worded = str(reason).lower().replace("_", " ") if reason else "it is damaged, or of an unknown kind"
+        worded = str(reason).lower().replace("_", " ") if reason else "it is damaged or of an unknown kind"
         raise UnusableStore(f"{setting}: {_WORDED.get(str(reason), worded)}") from None
 
 
@@ -87,7 +87,7 @@ def read_key_store(store: KeyStore) -> Identity:
     """The key and the certificates of a key store.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     with refusing(place_of(store)):
         return _identity(store)
@@ -116,7 +116,7 @@ def read_trust_store(store: TrustStore) -> tuple[bytes, ...]:
     """The trusted certificates (DER).
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     with refusing(place_of(store)):
         return _trusted(store)
@@ -130,7 +130,7 @@ def _trusted(store: TrustStore) -> tuple[bytes, ...]:
     data = _file(store.location, "ssl.truststore.location")
     password = store.password
     if data.startswith(_JKS_MAGIC):
-        # As in Kafka, the own certificate of a key that is in a trust store is trusted as well.
+        # As in Kafka, the certificate of a private key in a trust store is trusted as well.
         found = tuple(entry.chain[0] for entry in _jks_entries(data, password, "ssl.truststore") if entry.chain)
     else:
         try:
@@ -269,7 +269,7 @@ def _without_protection(protected: bytes, password: str) -> bytes:
     at = protected.find(_SUN_PROTECTION)
     start = protected.find(b"\x05\x00\x04", at) + 3
     if at < 0 or start < 3:
-        raise UnusableStore("ssl.keystore.location has a key that is protected in an unknown way")
+        raise UnusableStore("ssl.keystore.location has a key with an unknown kind of protection")
     size = protected[start]
     content = protected[start + 1 + (size & 0x7F if size & 0x80 else 0) :]
     secret = password.encode("utf-16-be")
@@ -285,7 +285,7 @@ def _without_protection(protected: bytes, password: str) -> bytes:
 
 
 def _ordered(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """The chain of our certificate; what else is in the store does not belong to it."""
+    """The chain of our certificate; other certificates in the store do not belong to it."""
     chain, left = [own], list(others)
     while issuer := next((one for one in left if one.subject == chain[-1].issuer), None):
         chain.append(issuer)

@@ -1,4 +1,4 @@
-"""How does one side of a TLS connection behave? `TlsSettings` as a context of Python's library."""
+"""How does one side of a TLS connection behave? Turns `TlsSettings` into a context of Python's library."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ASKED = {
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """For a listener.
+    """The context of a listener.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     if settings.key_store is None:
         raise UnusableStore("ssl.keystore.location is missing: a listener with TLS needs a certificate")
@@ -37,10 +37,10 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """For connections to others.
+    """The context for outgoing connections.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = settings.endpoint_identification_algorithm.lower() == "https"
@@ -50,9 +50,9 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 def _context(side: int, settings: TlsSettings) -> ssl.SSLContext:
     unknown = set(settings.enabled_protocols) - set(_VERSIONS)
     if unknown or not settings.enabled_protocols:
-        raise UnusableStore("ssl.enabled.protocols may have TLSv1.2 and TLSv1.3 only")
+        raise UnusableStore("ssl.enabled.protocols: only TLSv1.2 and TLSv1.3 are supported")
     if settings.endpoint_identification_algorithm.lower() not in ("", "https"):
-        raise UnusableStore("ssl.endpoint.identification.algorithm is neither https nor empty")
+        raise UnusableStore("ssl.endpoint.identification.algorithm: set it to https, or leave it empty")
     context = ssl.SSLContext(side)
     versions = [_VERSIONS[name] for name in settings.enabled_protocols]
     if settings.cipher_suites:
@@ -76,10 +76,10 @@ def _context(side: int, settings: TlsSettings) -> ssl.SSLContext:
 def choose_suites(
     context: ssl.SSLContext, suites: Sequence[str], versions: Sequence[ssl.TLSVersion]
 ) -> list[ssl.TLSVersion]:
-    """Only these, and the versions for which there are any, as in Java.
+    """Select these suites, and the protocol versions that have any, as Java does.
 
     Raises:
-        UnusableStore: with the setting to be changed.
+        UnusableStore: names the setting to change.
     """
     new, old = [s for s in suites if s in _OF_1_3], [s for s in suites if s not in _OF_1_3]
     chosen = {ssl.TLSVersion.TLSv1_2: bool(old), ssl.TLSVersion.TLSv1_3: bool(new)}
@@ -88,7 +88,7 @@ def choose_suites(
         raise UnusableStore("ssl.cipher.suites has none for the versions in ssl.enabled.protocols")
     if ssl.TLSVersion.TLSv1_3 in left and set(new) != _OF_1_3:
         raise UnusableStore(
-            f"ssl.cipher.suites: of TLSv1.3 all or none can be chosen here; name {', '.join(sorted(_OF_1_3))}, or none"
+            f"ssl.cipher.suites: for TLSv1.3, name all of its suites or none here: {', '.join(sorted(_OF_1_3))}"
         )
     if ssl.TLSVersion.TLSv1_2 in left:
         names = {suite: _name_of_openssl(suite) for suite in old}
@@ -99,12 +99,12 @@ def choose_suites(
         else:
             known = {str(cipher["name"]) for cipher in context.get_ciphers()}
         if unknown := [suite for suite, name in names.items() if name not in known]:
-            raise UnusableStore(f"ssl.cipher.suites: OpenSSL does not have, or not allow, {', '.join(unknown)}")
+            raise UnusableStore(f"ssl.cipher.suites: OpenSSL lacks or forbids {', '.join(unknown)}")
     return left
 
 
 def _name_of_openssl(suite: str) -> str:
-    """OpenSSL's name of a suite; what is no suite gets a name that OpenSSL does not know.
+    """OpenSSL's name of a suite; an unknown suite gets a name that OpenSSL does not know either.
 
     >>> _name_of_openssl("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), _name_of_openssl("TLS_RSA_WITH_AES_256_CBC_SHA")
     ('ECDHE-RSA-AES128-GCM-SHA256', 'AES256-SHA')
@@ -120,7 +120,8 @@ def _name_of_openssl(suite: str) -> str:
 
 
 def _identify(context: ssl.SSLContext, identity: Identity) -> None:
-    """Through memory only: the library wants a file, and a key on a disk may be read, or be found there later."""
+    """Load the identity through memory only: the library wants a file, and a key left on a disk could be found
+    there."""
     chain = "".join(ssl.DER_cert_to_PEM_cert(one) for one in identity.chain)
     handle = os.memfd_create("identity", os.MFD_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""How does a listener with TLS see its clients, while certificates are renewed and people look at the log?"""
+"""How does a TLS listener present certificates that are renewed, and explain failed handshakes in the log?"""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from controller.settings.security import TlsSettings
 
 LOOKS_EVERY_S: Final = 5.0
 RENEWED: Final = "certificates renewed"
-UNUSABLE: Final = "certificates have changed and cannot be used; those of before stay in force"
+UNUSABLE: Final = "certificates have changed but cannot be used; the previous ones stay in force"
 
 Say = Callable[[str, str], None]
-"""Takes what happened, and to which files or why."""
+"""Receives what happened, and to which files or why."""
 
 _T = TypeVar("_T")
 Seen = tuple[tuple[int, int, int] | None, ...]
-"""Of each file: which one it is, how large, and when it was changed; None where there is none."""
+"""Each file's identity, size and time of change; None if it does not exist."""
 
 _REASONS = {
     "HTTP_REQUEST": "the client speaks HTTP",
-    "WRONG_VERSION_NUMBER": "the client does not speak TLS; security.protocol may be wrong there",
-    "UNSUPPORTED_PROTOCOL": "the client knows no version of TLS that is enabled here",
-    "NO_SHARED_CIPHER": "the client knows no cipher suite that is enabled here",
-    "NO_SUITABLE_SIGNATURE_ALGORITHM": "the client knows no algorithm of this certificate's key",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client shows no certificate, and ssl.client.auth is required",
+    "WRONG_VERSION_NUMBER": "the client does not speak TLS; check its security.protocol",
+    "UNSUPPORTED_PROTOCOL": "the client supports no TLS version that is enabled here",
+    "NO_SHARED_CIPHER": "the client supports no cipher suite that is enabled here",
+    "NO_SUITABLE_SIGNATURE_ALGORITHM": "the client does not support the algorithm of this certificate's key",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate, and ssl.client.auth is required",
     "CERTIFICATE_VERIFY_FAILED": "the client's certificate is not trusted",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust this certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client does not trust this certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not trust this certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client finds this certificate expired",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client considers this certificate expired",
 }
 
 
 class Renewed(Generic[_T]):
-    """Something that is made from files, and made again when one of them has changed; what was good stays meanwhile."""
+    """A value made from files, and made again when one of them has changed; the last good value stays in use
+    meanwhile."""
 
     def __init__(self, make: Callable[[], _T], paths: Sequence[str], now: Callable[[], float], say: Say) -> None:
-        """It is made at once. `now` counts seconds; `say` hears of each renewal, and of each that came to nothing.
+        """Makes the value at once. `now` returns seconds; `say` receives each renewal and each failed one.
 
         Raises:
             UnusableStore: it cannot be made.
@@ -58,7 +59,7 @@ class Renewed(Generic[_T]):
         self._due = now() + LOOKS_EVERY_S
 
     def get(self) -> _T:
-        """As the files are now or were a few seconds ago, or when they last were good."""
+        """The value from the files as they are, or were a few seconds ago, or when they were last good."""
         if self._paths and self._now() >= self._due:
             self._due = self._now() + LOOKS_EVERY_S
             seen = look(self._paths)
@@ -67,10 +68,10 @@ class Renewed(Generic[_T]):
         return self._value
 
     def _renew(self, seen: Seen) -> None:
-        """What cannot be used is tried again at each look: a right to read that is given later changes no file."""
+        """Unusable files are tried again at each look: a permission granted later changes no file."""
         try:
             self._value = self._make()
-        except Exception as error:  # whatever is in the files, what was good stays
+        except Exception as error:  # whatever is in the files, the last good value stays
             failure = str(error) if isinstance(error, UnusableStore) else f"{type(error).__name__}: {error}"
             if (self._seen, self._failure) != (None, failure):
                 self._say(UNUSABLE, failure)
@@ -81,20 +82,20 @@ class Renewed(Generic[_T]):
 
 
 def look(paths: Iterable[str | Path]) -> Seen:
-    """How files stand; another answer means that they have to be read again."""
+    """The state of files; a different result means that they have to be read again."""
     return tuple(map(_state, paths))
 
 
 def _state(path: str | Path) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
-    except (OSError, ValueError):  # the latter: no file can have this name
+    except (OSError, ValueError):  # ValueError: a name that no file can have
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def files_of(settings: TlsSettings) -> tuple[str, ...]:
-    """Those that can change."""
+    """The files that can change."""
     stores = (settings.key_store, settings.trust_store)
     return tuple(dict.fromkeys(s.location for s in stores if s is not None and s.location is not None))
 
@@ -106,21 +107,21 @@ class ListenerTls:
         """Read the stores.
 
         Raises:
-            UnusableStore: with the setting to be changed.
+            UnusableStore: names the setting to change.
             ValueError: `ssl.principal.mapping.rules` cannot be read.
         """
         self._mapping = PrincipalMapping(settings.principal_mapping_rules)
         self._context = Renewed(lambda: server_context(settings), files_of(settings), now, say)
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The context for the next connection."""
         return self._context.get()
 
     def principal(self, certificate: bytes) -> str:
-        """Whom the certificate of a client (DER) stands for, such as User:CN=ann.
+        """The principal of a client certificate (DER), such as User:CN=ann.
 
         Raises:
-            AuthenticationFailed: by the mapping rules it stands for nobody.
+            AuthenticationFailed: no mapping rule applies.
         """
         name = subject_name(certificate)
         try:
@@ -129,7 +130,7 @@ class ListenerTls:
             raise AuthenticationFailed(f"no rule of ssl.principal.mapping.rules applies to {name}") from None
 
     def reason(self, error: ssl.SSLError) -> str:
-        """Why a handshake failed, for who reads the log."""
+        """Why a handshake failed, for the log."""
         known = _REASONS.get(error.reason or "")
         detail = getattr(error, "verify_message", "")
         if known is None:

@@ -1,1 +1,1 @@
-"""Whose is a token of OAuth, and where do our own come from?"""
+"""Whose is an OAuth token, and where do our own come from?"""

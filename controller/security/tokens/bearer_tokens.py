@@ -1,6 +1,6 @@
-"""Which token do we show to brokers, and who fetches the next one?
+"""Which token do we send to brokers, and who fetches the next one?
 
-One fetch is enough for all connections. A thread fetches the next token before this one ends; whoever wants a token
+One fetch serves all connections. A thread fetches the next token before this one expires; a caller that needs a token
 while there is none waits for the fetch, on a thread too.
 
 Source: Kafka's ExpiringCredentialRefreshingLogin.
@@ -19,7 +19,7 @@ from typing import Final
 from controller.security.tokens.own_token import NoToken, OwnToken, Refresh, next_fetch_ms
 
 NO_TOKEN: Final = "no token for brokers; trying again"
-TOKEN_FETCHED: Final = "a token for brokers is there again"
+TOKEN_FETCHED: Final = "a token for brokers is available again"
 _AGAIN_MS: Final = 10_000
 _LOOKS_EVERY_S: Final = 30.0  # the clock may be set
 
@@ -34,7 +34,7 @@ class BearerTokens:
         now_ms: Callable[[], int],
         say: Callable[[str, str], None],
     ) -> None:
-        """Nothing is fetched yet. `fetch` raises NoToken; `say` hears of failures."""
+        """`fetch` raises NoToken; `say` receives failures."""
         self._fetch, self._refresh, self._now_ms, self._say = fetch, refresh, now_ms, say
         self._lock = threading.Lock()
         self._token: OwnToken | None = None
@@ -45,25 +45,25 @@ class BearerTokens:
         self._said = ""
 
     def __call__(self) -> str:
-        """A token that has not ended.
+        """A token that has not expired.
 
         Raises:
-            NoToken: none can be had. Who was refused is not asked again for ten seconds.
+            NoToken: none is available. After a refusal the provider is not asked again for ten seconds.
         """
-        return self._got(anew=False).text.reveal()
+        return self._got(refetch=False).text.reveal()
 
     def keep(self) -> None:
-        """Have a thread fetch each next token, for as long as the process lives."""
+        """Start a thread that fetches each next token, for as long as the process lives."""
         with self._lock:
             is_kept, self._is_kept = self._is_kept, True
         if not is_kept:
             threading.Thread(target=self._keep, name="tokens for brokers", daemon=True).start()
 
     def renew(self) -> float:
-        """Fetch the next token if it is time; for how many seconds nothing is to be done then."""
+        """Fetch the next token if it is due; return the seconds until the next look."""
         if self._now_ms() >= self._next_ms:
-            with contextlib.suppress(NoToken):  # said where it was fetched, and tried again
-                self._got(anew=True)
+            with contextlib.suppress(NoToken):  # logged where it was fetched, and tried again
+                self._got(refetch=True)
         return max(0.0, (self._next_ms - self._now_ms()) / 1000)
 
     def _keep(self) -> None:
@@ -71,14 +71,14 @@ class BearerTokens:
             wait_s = _LOOKS_EVERY_S
             try:
                 wait_s = self.renew()
-            except Exception as error:  # nobody else would ever fetch the next one
+            except Exception as error:  # this thread is the only one that fetches tokens
                 self._say(NO_TOKEN, type(error).__name__)
             time.sleep(min(_LOOKS_EVERY_S, max(1.0, wait_s)))
 
-    def _got(self, *, anew: bool) -> OwnToken:
+    def _got(self, *, refetch: bool) -> OwnToken:
         with self._lock:
             token, under_way = self._token, self._under_way
-            if not anew and token is not None and token.expires_at_ms > self._now_ms():
+            if not refetch and token is not None and token.expires_at_ms > self._now_ms():
                 return token
             if self._refusal is not None and self._now_ms() < self._next_ms:
                 raise self._refusal
@@ -90,7 +90,7 @@ class BearerTokens:
         return under_way.result()
 
     def _settle(self, under_way: Future[OwnToken]) -> None:
-        """Fetch; everybody who waits gets the same."""
+        """Fetch, and give every waiting caller the same outcome."""
         got = self._tried()
         with self._lock:
             now, self._under_way = self._now_ms(), None
@@ -114,11 +114,14 @@ class BearerTokens:
             return self._good()
         except NoToken as failure:
             return failure
-        except Exception as error:  # whatever a provider answers, whoever waits must hear of it
+        except Exception as error:  # whatever a provider answers, waiting callers must get it
             return NoToken(type(error).__name__)
 
     def _good(self) -> OwnToken:
         token = self._fetch()
         if token.expires_at_ms <= self._now_ms():
-            raise NoToken("the token that was given has ended already; compare the clocks", is_final=True)
+            raise NoToken(
+                "the token has expired already; compare the clocks of this host and the identity provider",
+                is_final=True,
+            )
         return token

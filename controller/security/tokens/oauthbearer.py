@@ -1,6 +1,6 @@
 """OAUTHBEARER: whose token is this?
 
-A token that is no good is answered by RFC 7628's JSON, and only the client's next message ends the login.
+An invalid token is answered with RFC 7628's JSON, and only the client's next message ends the login.
 
 Source: RFC 7628, KIP-255, KIP-342; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse.
 """
@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.security.failures import AuthenticationFailed, told
+from controller.security.failures import AuthenticationFailed, shown_to_client
 from controller.security.server_mechanism import ServerMechanism
 
 _FIRST = re.compile(
@@ -25,17 +25,17 @@ _UNDERSTOOD: Final = b"\x01"
 
 
 class BearerToken(Struct, frozen=True):
-    """Whose a token is that was found good, and when it ends (milliseconds since 1970)."""
+    """The owner of a valid token, and when it expires (milliseconds since 1970)."""
 
     user: str
     expires_at_ms: int
 
 
 class TokenRefused(Exception):
-    """A token that is no good.
+    """An invalid token.
 
     Shape:
-        `reason` is for the log; the client gets `status` and, where more scopes were needed, `scope`.
+        `reason` is for the log; the client gets `status` and, if it lacks scopes, `scope`.
     """
 
     def __init__(self, reason: str, status: str = "invalid_token", scope: str | None = None) -> None:
@@ -45,7 +45,7 @@ class TokenRefused(Exception):
         self.scope = scope
 
     def as_json(self) -> str:
-        """What the client gets.
+        """The text for the client.
 
         >>> TokenRefused("late", scope="[a, b]").as_json()
         '{"status":"invalid_token", "scope":"[a, b]"}'
@@ -58,17 +58,17 @@ Validate = Callable[[str], BearerToken]
 
 
 class OAuthBearerServer(ServerMechanism):
-    """One round, or two for a token that is no good. `validate` raises TokenRefused."""
+    """One round, or two for an invalid token. `validate` raises TokenRefused."""
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
         self._refused: TokenRefused | None = None
 
     def answer(self, token: bytes) -> bytes:
-        """Nothing for a good token; JSON for any other.
+        """Empty for a valid token, JSON for any other.
 
         Raises:
-            AuthenticationFailed: ill-formed, for another principal, or the client has read why it is refused.
+            AuthenticationFailed: malformed, for another principal, or the client has read why it is refused.
         """
         if token == _UNDERSTOOD and self._refused is not None:
             raise AuthenticationFailed(self._refused.reason, self._refused.as_json())
@@ -80,7 +80,7 @@ class OAuthBearerServer(ServerMechanism):
             self._refused = refused
             return refused.as_json().encode()
         if identity and identity != bearer.user:
-            raise told(
+            raise shown_to_client(
                 f"Authentication failed: Client requested an authorization id ({identity}) that is different from the "
                 f"token's principal name ({bearer.user})"
             )

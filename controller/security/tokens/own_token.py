@@ -1,4 +1,4 @@
-"""How long is a bearer token of ours good, and when is the next one fetched?
+"""How long is one of our bearer tokens valid, and when is the next one fetched?
 
 Source: KIP-255; Kafka's LoginAccessTokenValidator, ExpiringCredentialRefreshingLogin, ExpiringCredentialRefreshConfig.
 """
@@ -19,7 +19,7 @@ _LATEST_S: Final = 1e12
 
 
 class NoToken(AuthenticationFailed):
-    """There is no token for brokers; where that `is_final`, asking the same again would not help."""
+    """There is no token for brokers; if that `is_final`, repeating the same request would not help."""
 
     def __init__(self, why: str, *, is_final: bool = False) -> None:
         super().__init__(f"no token for the broker: {why}")
@@ -35,7 +35,7 @@ class OwnToken(Struct, frozen=True):
 
 
 class Refresh(Struct, frozen=True):
-    """What `sasl.login.refresh.…` says."""
+    """The settings `sasl.login.refresh.…`."""
 
     window_factor: float = 0.8
     window_jitter: float = 0.05
@@ -44,26 +44,26 @@ class Refresh(Struct, frozen=True):
 
 
 def read_token(text: str, user_claim: str = "sub") -> OwnToken:
-    """A JSON Web Token as somebody gave it to us. Nobody checks its signature but the broker.
+    """Parse a JSON Web Token that was issued to us. Only the broker checks its signature.
 
     Raises:
-        NoToken: it is none, or does not say whose it is and when it ends.
+        NoToken: it is malformed, or lacks its owner or its expiry.
     """
     text = text.strip()
     try:
         claims = jwt.decode(text, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
-        raise NoToken(f"what was given is no JSON Web Token ({type(error).__name__})", is_final=True) from None
+        raise NoToken(f"the token is no JSON Web Token ({type(error).__name__})", is_final=True) from None
     user, expires, issued = claims.get(user_claim), _seconds(claims, "exp"), _seconds(claims, "iat")
     if not _ON_THE_WIRE.fullmatch(text) or expires is None:
-        raise NoToken("the token that was given does not say when it ends (exp)", is_final=True)
+        raise NoToken("the token does not say when it expires (exp)", is_final=True)
     if not isinstance(user, str) or not user.strip():
-        raise NoToken(f"the token that was given does not say whose it is ({user_claim})", is_final=True)
+        raise NoToken(f"the token does not name its owner ({user_claim})", is_final=True)
     return OwnToken(Secret(text), expires * 1000, None if issued is None else issued * 1000)
 
 
 def next_fetch_ms(token: OwnToken, now_ms: int, refresh: Refresh, chance: float) -> int:
-    """When the next token is to be fetched; `chance` is from 0 to 1.
+    """When to fetch the next token; `chance` is from 0 to 1.
 
     >>> next_fetch_ms(OwnToken(Secret("t"), 3_600_000, 0), 0, Refresh(), 1.0)
     3060000

@@ -1,10 +1,10 @@
-"""Is this token signed by somebody whom we trust, for us, and still good?
+"""Is this token signed by an issuer we trust, for us, and still valid?
 
-PyJWT checks the signature; the claims are judged here, by the clock that is given. The keys are fetched elsewhere.
+PyJWT checks the signature; the claims are checked here, by the given clock. The keys are fetched elsewhere.
 
 Source: KIP-768; Kafka's OAuthBearerValidatorCallbackHandler, ValidatorAccessTokenValidator and ClaimValidationUtils,
-and what the library jose4j demands for them: `exp` and `iat`, `nbf` where there is one, no audience but
-an expected one; of keys of RSA 2048 bits, of shared secrets as many as the hash has, of curves the algorithm's own.
+and what the library jose4j requires: `exp` and `iat`, `nbf` if present, only an expected audience; RSA keys of 2048
+bits, shared secrets as long as the hash, and the algorithm's own curve.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _JUDGED_BY_PYJWT = {
 _KEY_TYPES: Mapping[str, str] = {"RS": "RSA", "PS": "RSA", "ES": "EC", "HS": "oct", "Ed": "OKP"}
 
 Keys = Callable[[str | None], Sequence[Mapping[str, Any]]]
-"""The keys of a JSON Web Key Set, as they are now; told which key id is wanted, so that a missing one can be fetched
-for the next login."""
+"""The keys of a JSON Web Key Set, as they are now. The argument is the key id wanted, so that a missing key can be
+fetched for the next login."""
 
 
 class Expectations(Struct, frozen=True):
-    """What a token has to say, by the settings `sasl.oauthbearer.…`."""
+    """What a token must contain, by the settings `sasl.oauthbearer.…`."""
 
     audiences: frozenset[str] = frozenset()
     issuer: str | None = None
@@ -50,7 +50,7 @@ class Expectations(Struct, frozen=True):
 
 
 def expectations(options: Mapping[str, str]) -> Expectations:
-    """What `sasl.oauthbearer.expected.audience` and its like say.
+    """Parse `sasl.oauthbearer.expected.audience` and related settings.
 
     Raises:
         UnusableSecurity: the clock skew is no number, or a name is empty.
@@ -86,28 +86,28 @@ def signed_tokens(expected: Expectations, keys: Keys, now_ms: Callable[[], int])
         expires = _check_times(claims, now_ms() / 1000, expected.clock_skew_s)
         _check_audience(claims.get("aud"), expected.audiences)
         if expected.issuer is not None and claims.get("iss") != expected.issuer:
-            raise TokenRefused("it has another issuer than the expected one")
+            raise TokenRefused("its issuer is not the expected one")
         user = claims.get(expected.user_claim)
         if not isinstance(user, str) or not user.strip():
-            raise TokenRefused(f"{expected.user_claim} value must be text that is not empty")
+            raise TokenRefused(f"{expected.user_claim} must be a non-empty text")
         return BearerToken(user.strip(), round(expires * 1000))
 
     return validate
 
 
 def _verified(token: str, keys: Keys) -> Mapping[str, Any]:
-    """Its claims, if one of the keys has signed it; whatever else the bytes are, they are refused."""
+    """Its claims, if one of the keys has signed it; any other bytes are refused."""
     try:
         header = jwt.get_unverified_header(token)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm[:2] not in _KEY_TYPES:
-            raise TokenRefused("it is not signed by an algorithm that is accepted")
+            raise TokenRefused("its signature algorithm is not accepted")
         for key in keys(key_id):
             if _fits(key, algorithm, key_id):
                 return _signed_with(key, token, algorithm)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise TokenRefused(f"its signature could not be verified ({type(error).__name__})") from None
-    raise TokenRefused("no known key fits the one that it names")
+    raise TokenRefused("no known key matches the one it names")
 
 
 def _signed_with(key: Mapping[str, Any], token: str, algorithm: str) -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ def _signed_with(key: Mapping[str, Any], token: str, algorithm: str) -> Mapping[
 
 
 def _fits(key: Mapping[str, Any], algorithm: str, key_id: str | None) -> bool:
-    """The kind of key is compared first: a public key is never taken for a shared secret."""
+    """Compares the kind of key first: a public key is never taken for a shared secret."""
     return (
         key.get("kty") == _KEY_TYPES[algorithm[:2]]
         and (key_id is None or key.get("kid") == key_id)
@@ -136,7 +136,7 @@ def _check_times(claims: Mapping[str, Any], now_s: float, skew_s: int) -> float:
         raise TokenRefused("it has expired")
     begins = _seconds(claims, "nbf")
     if begins is not None and now_s + skew_s < begins:
-        raise TokenRefused("it is not good yet")
+        raise TokenRefused("it is not valid yet")
     if min(expires, issued) < 0:
         raise TokenRefused("exp and iat must not be negative")
     return expires
@@ -148,7 +148,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or abs(value) > 1e15:
-        raise TokenRefused(f"{name} is no time")
+        raise TokenRefused(f"{name} is not a time")
     return float(value)
 
 
@@ -157,11 +157,11 @@ def _check_audience(found: Any, expected: frozenset[str]) -> None:
     if audiences is None and not expected:
         return
     if not isinstance(audiences, list) or expected.isdisjoint(item for item in audiences if isinstance(item, str)):
-        raise TokenRefused("it is for another audience than an expected one")
+        raise TokenRefused("its audience is not an expected one")
 
 
 def _check_scopes(claims: Mapping[str, Any], name: str) -> None:
     scopes = claims.get(name)
     listed = [scopes] if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
     if not all(isinstance(scope, str) and scope.strip() for scope in listed) or len({*listed}) != len(listed):
-        raise TokenRefused(f"{name} has an empty scope, or one twice")
+        raise TokenRefused(f"{name} has an empty or duplicate scope")

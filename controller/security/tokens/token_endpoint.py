@@ -1,6 +1,6 @@
-"""Which token does an identity provider give us for our client id and secret, or does a file have?
+"""Which token does an identity provider issue for our client id and secret, or does a file hold?
 
-Whoever asks waits for the answer; do so on a thread of its own. No text of an error has a secret in it.
+Callers block until the answer; call on a thread of its own. No error text contains a secret.
 
 Source: KIP-768; RFC 6749, 4.4 and 5.2; Kafka's HttpAccessTokenRetriever, FileTokenRetriever and Retry.
 """
@@ -30,7 +30,7 @@ _LONGEST_REASON: Final = 300
 
 
 class Client(Struct, frozen=True):
-    """Who asks: `clientId`, `clientSecret` and `scope` of the login module. `is_encoded` is
+    """The client to authenticate: `clientId`, `clientSecret` and `scope` of the login module. `is_encoded` is
     `sasl.oauthbearer.header.urlencode`."""
 
     id: str
@@ -40,7 +40,7 @@ class Client(Struct, frozen=True):
 
 
 class Patience(Struct, frozen=True):
-    """How long to wait for a connection and for each read, and between two attempts: the wait doubles, up to a sum."""
+    """How long to wait for a connection, for each read, and between two attempts: that wait doubles, up to a total."""
 
     connect_s: float = 10.0
     read_s: float = 10.0
@@ -49,7 +49,7 @@ class Patience(Struct, frozen=True):
 
 
 class TokenEndpoint:
-    """One that is asked over HTTP, by the grant client_credentials."""
+    """An endpoint asked over HTTP, with the grant client_credentials."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class TokenEndpoint:
         context: Callable[[], ssl.SSLContext] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Nobody is asked yet. `context` makes what encrypts the next connection, for a URL with https."""
+        """`context` makes the TLS context of the next connection, for a URL with https."""
         self._host, self._port = url.hostname or "", url.port
         self._path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         self._shown = f"{url.scheme}://{self._host}{f':{url.port}' if url.port else ''}{url.path}"
         self._client, self._patience, self._context, self._sleep = client, patience, context, sleep
 
     def __call__(self) -> str:
-        """A token, after as many attempts as there is patience for.
+        """A token, after as many attempts as the patience allows.
 
         Raises:
-            NoToken: with what the last attempt came to.
+            NoToken: with the outcome of the last attempt.
         """
         wait_s, left_s = self._patience.backoff_s, self._patience.backoff_sum_s
         while True:
@@ -89,7 +89,7 @@ class TokenEndpoint:
             status, body = self._answer()
         except UnusableStore as error:
             raise NoToken(f"{self._shown}: {error}", is_final=True) from None
-        except (OSError, HTTPException, ValueError) as error:  # an OSError says what the system said, no more
+        except (OSError, HTTPException, ValueError) as error:  # an OSError contains only the system's text
             why = str(error) if isinstance(error, OSError) and str(error) else type(error).__name__
             raise NoToken(f"{self._shown}: {why}") from None
         if status not in _GIVEN:
@@ -130,25 +130,25 @@ class TokenEndpoint:
         }
 
     def _reason(self, body: bytes) -> str:
-        """What RFC 6749 has an error say; anything else that came is not shown."""
+        """The error as RFC 6749 defines it; nothing else of the answer is shown."""
         found = _object(body)
         words = [found.get("error", found.get("errorCode")), found.get("error_description", found.get("errorSummary"))]
         text = " ".join(": ".join(word for word in words if isinstance(word, str)).split())[:_LONGEST_REASON]
         secret = self._client.secret.reveal()
-        is_told = text.isprintable() and secret not in text and quote_plus(secret) not in text
-        return f" ({text})" if text and is_told else ""
+        is_answered = text.isprintable() and secret not in text and quote_plus(secret) not in text
+        return f" ({text})" if text and is_answered else ""
 
 
 def token_in(path: Path) -> str:
-    """What a file has, without blanks around it.
+    """The content of a file, without surrounding blanks.
 
     Raises:
-        NoToken: it cannot be read.
+        NoToken: the file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise NoToken(f"{path}: {why}", is_final=True) from None
 
 

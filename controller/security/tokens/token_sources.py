@@ -1,7 +1,7 @@
-"""Where do the tokens come from with which we log in by OAUTHBEARER, by the settings beside the login module?
+"""Where do our tokens for OAUTHBEARER come from, by the settings beside the login module?
 
 Source: KIP-255, KIP-768; Kafka's OAuthBearerLoginCallbackHandler, AccessTokenRetrieverFactory, JaasOptionsUtils and
-LoginManager, which shares a login among all that have the same configuration, too.
+LoginManager, which shares a login among all users of the same configuration, too.
 """
 
 from __future__ import annotations
@@ -47,17 +47,19 @@ Say = Callable[[str, str], None]
 
 
 def token_source(module: LoginModule, options: Mapping[str, str], say: Say) -> TokenSource:
-    """Tokens by a login module and the keys `sasl.…` beside it; nothing is fetched yet.
+    """Tokens by a login module and the keys `sasl.…` beside it; fetches nothing yet.
 
     Raises:
-        UnusableSecurity: with the setting to be changed.
+        UnusableSecurity: names the setting to change.
     """
     handler = options.get(HANDLER, _UNSIGNED)
     if handler == _UNSIGNED:
         made, of_unsigned = unsigned_tokens(module, _now_ms), _extensions(module, EXTENSION)
         return lambda: (made().text.reveal(), of_unsigned)
     if handler not in _ENDPOINT:
-        raise UnusableSecurity(f"{HANDLER}: {handler} is Java, and cannot run here; Kafka's own are known")
+        raise UnusableSecurity(
+            f"{HANDLER}: {handler} is a Java class and cannot run here; only Kafka's own handlers are supported"
+        )
     extensions = _extensions(module, "extension_")
     tokens = _shared(tuple(sorted(module.options.items(), key=str)), tuple(sorted(options.items())), say)
 
@@ -71,36 +73,38 @@ def token_source(module: LoginModule, options: Mapping[str, str], say: Say) -> T
 
 @cache
 def _shared(of_module: tuple[tuple[str, Secret], ...], beside: tuple[tuple[str, str], ...], say: Say) -> BearerTokens:
-    options, told = dict(beside), {key: secret.reveal() for key, secret in of_module}
-    ask, user_claim = _asking(options, told), expectations(options).user_claim
+    options, of_login = dict(beside), {key: secret.reveal() for key, secret in of_module}
+    ask, user_claim = _asking(options, of_login), expectations(options).user_claim
     return BearerTokens(lambda: read_token(ask(), user_claim), _refresh(options), _now_ms, say)
 
 
-def _asking(options: Mapping[str, str], told: Mapping[str, str]) -> Callable[[], str]:
+def _asking(options: Mapping[str, str], of_login: Mapping[str, str]) -> Callable[[], str]:
     url = _url(options)
     if url.scheme == "file":
         path = Path(url.path)
         if not path.is_file() or not os.access(path, os.R_OK):
-            raise UnusableSecurity(f"{URL}: {path} is no file that can be read")
+            raise UnusableSecurity(f"{URL}: {path} is not a readable file")
         return partial(token_in, path)
-    needed = {name: told.get(name, "").strip() for name in ("clientId", "clientSecret")}
+    needed = {name: of_login.get(name, "").strip() for name in ("clientId", "clientSecret")}
     lacking = [name for name, value in needed.items() if not value]
     if lacking:
-        raise UnusableSecurity(f"sasl.jaas.config: option {lacking[0]} is missing; {URL} wants it")
+        raise UnusableSecurity(f"sasl.jaas.config: option {lacking[0]} is missing; {URL} needs it")
     encode = options.get(_ENCODE, "false").strip().lower()
     if encode not in ("true", "false"):
         raise UnusableSecurity(f"{_ENCODE} must be true or false")
-    client = Client(needed["clientId"], Secret(needed["clientSecret"]), told.get("scope", "").strip(), encode == "true")
+    client = Client(
+        needed["clientId"], Secret(needed["clientSecret"]), of_login.get("scope", "").strip(), encode == "true"
+    )
     if url.scheme == "http":
         return TokenEndpoint(url, client, _patience(options))
-    return TokenEndpoint(url, client, _patience(options), encrypting(told))
+    return TokenEndpoint(url, client, _patience(options), encrypting(of_login))
 
 
 def _url(options: Mapping[str, str]) -> SplitResult:
     text = options.get(URL, "").strip()
     if not text:
         raise UnusableSecurity(f"{URL} is missing")
-    with contextlib.suppress(ValueError):  # of a port or an address that is none
+    with contextlib.suppress(ValueError):  # for a malformed port or address
         url = urlsplit(text)
         is_asked = url.scheme in ("http", "https") and url.hostname and url.port != 0
         if is_asked or (url.scheme == "file" and url.path):
@@ -117,7 +121,7 @@ def _extensions(module: LoginModule, prefix: str) -> Mapping[str, str]:
     for name, value in found.items():
         if name == "auth" or not _EXTENSION_NAME.fullmatch(name):
             raise UnusableSecurity(
-                f"sasl.jaas.config: {prefix}…: the extension's name must be of letters, and not auth"
+                f"sasl.jaas.config: {prefix}…: an extension's name must consist of letters, and not be auth"
             )
         if not _EXTENSION_VALUE.fullmatch(value):
             raise UnusableSecurity(f"sasl.jaas.config: {prefix}{name} has a value that cannot be sent")

@@ -1,4 +1,4 @@
-"""Is this token good, where nobody signs tokens? For development, as in Kafka.
+"""Is this token valid, where tokens are not signed? For development, as in Kafka.
 
 Source: KIP-255; Kafka's OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws,
 OAuthBearerValidationUtils and OAuthBearerScopeUtils.
@@ -23,7 +23,7 @@ _Number = (int, float)
 
 
 def unsecured_tokens(module: LoginModule, now_ms: Callable[[], int]) -> Validate:
-    """The judgement that a listener's login module asks for by its options `unsecuredValidator…`.
+    """The validation that a listener's login module configures by its options `unsecuredValidator…`.
 
     Raises:
         UnusableSecurity: an option is no scope or no number of milliseconds.
@@ -86,7 +86,7 @@ def _claims(token: str) -> dict[str, Any]:
 
 
 def _decoded(part: str) -> dict[str, Any]:
-    """Kafka reads Base64 here, not its variety for URLs."""
+    """Kafka uses plain Base64 here, not the URL-safe variant."""
     try:
         return msgspec.json.decode(b64decode(part + "=" * (-len(part) % 4), validate=True), type=dict[str, Any])
     except (ValueError, RecursionError):
@@ -94,7 +94,7 @@ def _decoded(part: str) -> dict[str, Any]:
 
 
 def _converted(value: Any) -> Any:
-    """What Kafka makes of a JSON value: numbers, lists of texts, and else text."""
+    """What Kafka makes of a JSON value: numbers, lists of texts, otherwise text."""
     if isinstance(value, list):
         return [_as_text(item) for item in value]
     is_number = isinstance(value, _Number) and not isinstance(value, bool)
@@ -126,7 +126,7 @@ def _seconds(claims: dict[str, Any], name: str) -> float | None:
 
 
 def _scopes(claims: dict[str, Any], name: str) -> set[str]:
-    """A text is one scope, whatever blanks are in it."""
+    """A text is one scope, even with blanks in it."""
     value = claims.get(name)
     if isinstance(value, str):
         value = [value]

@@ -1,4 +1,4 @@
-"""Which token do we make ourselves where nobody signs tokens? For development, as in Kafka.
+"""Which token do we make ourselves where tokens are not signed? For development, as in Kafka.
 
 Source: KIP-255; Kafka's OAuthBearerUnsecuredLoginCallbackHandler.
 """
@@ -24,14 +24,14 @@ def unsigned_tokens(module: LoginModule, now_ms: Callable[[], int]) -> Callable[
     """Tokens by the options `unsecuredLogin…` of a login module.
 
     Raises:
-        UnusableSecurity: an option is no number, or nothing says whose token it is.
+        UnusableSecurity: an option is no number, or the token's owner is not set.
     """
     claims = _claims(module.options)
     principal = (module.option(PREFIX + "PrincipalClaimName") or "").strip() or "sub"
     user = claims.get(principal)
     if not isinstance(user, str) or not user.strip():
         raise UnusableSecurity(
-            f"sasl.jaas.config: {PREFIX}StringClaim_{principal} is missing: it says as whom to log in; or set "
+            f"sasl.jaas.config: {PREFIX}StringClaim_{principal} is missing: it names the principal; set it or "
             "sasl.login.callback.handler.class and sasl.oauthbearer.token.endpoint.url"
         )
     lifetime = _number(module.option(PREFIX + "LifetimeSeconds") or _USUAL_LIFETIME_S, "LifetimeSeconds")
@@ -52,7 +52,7 @@ def _claims(options: Mapping[str, Secret]) -> dict[str, Any]:
         if not option.startswith(PREFIX) or not name or kind not in _KINDS:
             continue
         if name in ("iat", "exp"):
-            raise UnusableSecurity(f"sasl.jaas.config: {option}: the claim {name} cannot be chosen")
+            raise UnusableSecurity(f"sasl.jaas.config: {option}: the claim {name} cannot be set")
         found[name] = _KINDS[kind](secret.reveal(), f"{kind}_{name}")
     return found
 
@@ -67,7 +67,7 @@ def _number(text: str, name: str) -> float:
 
 
 def _listed(text: str, _: str) -> list[str]:
-    """The first sign separates the others."""
+    """The first character separates the others."""
     return text[1:].split(text[0]) if len(text) > 1 else []
 
 

@@ -7,30 +7,30 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from controller.lab.listening import MessageServer
-from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from zk_layout.znodes.brokers import Endpoint
 
-Script = Callable[["Peer", Told, asyncio.StreamWriter], Awaitable[None]]
+Script = Callable[["Peer", ReceivedCommand, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def acknowledge(_peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-    """As every healthy broker does."""
-    writer.write(encode_acknowledgement(told))
+async def acknowledge(_peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+    """Acknowledge, as every healthy broker does."""
+    writer.write(encode_acknowledgement(received))
 
 
 class Peer:
-    """Listens, keeps every command that arrives, and does with each what the script says."""
+    """Listens, keeps every command that arrives, and treats each as the script says."""
 
     def __init__(self, script: Script = acknowledge) -> None:
         self.script = script
-        self.told: list[Told] = []
+        self.received: list[ReceivedCommand] = []
         self._server = MessageServer(self._serve)
         self.start = self._server.start
         self.stop = self._server.stop
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens."""
+        """The address it listens on."""
         return Endpoint("INSIDE", "127.0.0.1", self.port)
 
     @property
@@ -40,13 +40,13 @@ class Peer:
 
     @property
     def connections(self) -> int:
-        """How many there have been."""
+        """The number of connections so far."""
         return self._server.connections
 
     async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
-        told = decode_command(frame)
-        self.told.append(told)
-        await self.script(self, told, writer)
+        received = decode_command(frame)
+        self.received.append(received)
+        await self.script(self, received, writer)
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""Commands reach a broker in order, whatever its connection goes through."""
+"""Commands reach a broker in order, whatever happens to its connection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from controller.core.messages.commands import (
 from controller.core.messages.effects import Connect, Disconnect, Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
-from controller.wire.broker_side import Told, encode_acknowledgement
+from controller.wire.broker_side import ReceivedCommand, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import parse_protocol
 from tests.unit.brokers.peer import Peer, acknowledge, listening
@@ -44,7 +44,7 @@ BROKER = BrokerId(1)
 
 
 class Heard:
-    """Collects acknowledgements and waits for so many of them."""
+    """Collects acknowledgements and waits for a number of them."""
 
     def __init__(self) -> None:
         self.all: list[Acknowledged] = []
@@ -104,17 +104,22 @@ def tell(command: Command, life: BrokerEpoch = FIRST_LIFE) -> Tell:
 
 
 def stops_of(peer: Peer) -> list[int]:
-    return [s.partition for told in peer.told if isinstance(told.command, StopReplica) for s in told.command.stops]
+    return [
+        s.partition
+        for received in peer.received
+        if isinstance(received.command, StopReplica)
+        for s in received.command.stops
+    ]
 
 
-def test_commands_arrive_in_the_order_told_one_at_a_time() -> None:
+def test_commands_arrive_in_order_one_at_a_time() -> None:
     at_once: list[int] = []
 
-    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-        before = len(peer.told)
+    async def slowly(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+        before = len(peer.received)
         await asyncio.sleep(0.002)
-        at_once.append(len(peer.told) - before)
-        await acknowledge(peer, told, writer)
+        at_once.append(len(peer.received) - before)
+        await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(slowly) as peer, links_to(peer) as (links, heard, failures):
@@ -153,9 +158,9 @@ def test_a_partition_that_cannot_be_made_into_bytes_is_left_out_and_named() -> N
 
 
 def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
-    async def refuse(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+    async def refuse(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         refused = {TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.KAFKA_STORAGE_ERROR}
-        writer.write(encode_acknowledgement(told, errors=refused))
+        writer.write(encode_acknowledgement(received, errors=refused))
 
     async def story() -> None:
         async with listening(refuse) as peer, links_to(peer) as (links, heard, _):
@@ -170,11 +175,11 @@ def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
 
 
 def test_the_same_request_is_sent_again_after_a_disconnect_before_any_later_one() -> None:
-    async def hang_up_twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-        if len(peer.told) <= 2:
+    async def hang_up_twice(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+        if len(peer.received) <= 2:
             writer.transport.abort()
             raise ConnectionResetError
-        await acknowledge(peer, told, writer)
+        await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(hang_up_twice) as peer, links_to(peer) as (links, heard, failures):
@@ -184,7 +189,7 @@ def test_the_same_request_is_sent_again_after_a_disconnect_before_any_later_one(
             await heard.until(2)
 
             assert stops_of(peer) == [1, 1, 1, 2]
-            assert len({told.header.correlation_id for told in peer.told}) == 2
+            assert len({received.header.correlation_id for received in peer.received}) == 2
             assert len(failures.reasons) == 2
 
     asyncio.run(story())
@@ -207,9 +212,9 @@ def test_a_broker_that_does_not_listen_yet_is_tried_until_it_does() -> None:
 
 
 def test_a_mute_broker_is_asked_again_on_a_new_connection_after_the_timeout() -> None:
-    async def mute_at_first(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-        if len(peer.told) > 1:
-            await acknowledge(peer, told, writer)
+    async def mute_at_first(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+        if len(peer.received) > 1:
+            await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(mute_at_first) as peer, links_to(peer, timeout_s=0.1) as (links, heard, failures):
@@ -231,13 +236,13 @@ def test_an_answer_that_cannot_be_right_breaks_the_connection_and_is_asked_for_a
         struct.pack(">ii", 4, 12345),  # another request's answer
     ]
 
-    async def garble(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-        if len(peer.told) <= len(garbled):
-            writer.write(garbled[len(peer.told) - 1])
-        elif len(peer.told) == len(garbled) + 1:  # right so far, but then it breaks off
-            writer.write(struct.pack(">ii", 4, told.header.correlation_id))
+    async def garble(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+        if len(peer.received) <= len(garbled):
+            writer.write(garbled[len(peer.received) - 1])
+        elif len(peer.received) == len(garbled) + 1:  # correct up to here, then cut off
+            writer.write(struct.pack(">ii", 4, received.header.correlation_id))
         else:
-            await acknowledge(peer, told, writer)
+            await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(garble) as peer, links_to(peer) as (links, heard, failures):
@@ -292,13 +297,13 @@ def test_an_idle_connection_closed_by_the_broker_costs_no_failed_attempt() -> No
 
 
 def test_a_bounced_broker_gets_nothing_that_was_meant_for_its_earlier_life() -> None:
-    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+    async def mute(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None: ...
 
     async def story() -> None:
         async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
             links.tell(tell(StopReplica((stop(1),))))
             links.tell(tell(StopReplica((stop(2),))))
-            while not old.told:
+            while not old.received:
                 await asyncio.sleep(0.002)
 
             links.connect(Connect(BROKER, SECOND_LIFE, Registration((new.endpoint,))))
@@ -315,13 +320,13 @@ def test_a_bounced_broker_gets_nothing_that_was_meant_for_its_earlier_life() -> 
 
 
 def test_the_same_life_at_a_new_address_gets_everything_that_was_queued() -> None:
-    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+    async def mute(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None: ...
 
     async def story() -> None:
         async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
             links.tell(tell(StopReplica((stop(1),))))
             links.tell(tell(StopReplica((stop(2),))))
-            while not old.told:
+            while not old.received:
                 await asyncio.sleep(0.002)
 
             links.connect(Connect(BROKER, FIRST_LIFE, Registration((new.endpoint,))))
@@ -344,7 +349,7 @@ def test_after_a_disconnect_nothing_is_sent_any_more() -> None:
             links.tell(tell(StopReplica((stop(2),))))
             await asyncio.sleep(0.3)
 
-            assert peer.told == []
+            assert peer.received == []
             assert heard.all == []
             assert failures.depths[-1] == 0
 
@@ -383,7 +388,7 @@ def test_commands_go_over_the_control_plane_where_the_broker_has_one(has_control
             await heard.until(1)
             await links.close()
 
-            assert (len(control.told), len(data.told)) == ((1, 0) if has_control_plane else (0, 1))
+            assert (len(control.received), len(data.received)) == ((1, 0) if has_control_plane else (0, 1))
 
     asyncio.run(story())
 
@@ -397,7 +402,7 @@ def test_a_secured_listener_is_refused_with_a_reason_instead_of_being_sent_plain
 
             await failures.until(1)
 
-            assert "speaks SSL" in failures.reasons[0]
+            assert "uses SSL" in failures.reasons[0]
             assert peer.connections == 0
 
     asyncio.run(story())
@@ -412,16 +417,16 @@ def test_stops_of_both_kinds_become_two_requests_and_one_acknowledgement_for_an_
             await heard.until(2)
 
             assert stops_of(peer) == [1, 2, 3]
-            assert len({told.header.correlation_id for told in peer.told}) == 3
+            assert len({received.header.correlation_id for received in peer.received}) == 3
             assert len(heard.all) == 2
 
     asyncio.run(story())
 
 
-def test_draining_waits_for_what_was_told_and_gives_up_in_time() -> None:
-    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+def test_draining_waits_for_queued_commands_and_gives_up_in_time() -> None:
+    async def slowly(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.1)
-        await acknowledge(peer, told, writer)
+        await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(slowly) as peer, links_to(peer) as (links, heard, failures):
@@ -459,9 +464,9 @@ def test_a_command_of_megabytes_arrives_whole() -> None:
             links.tell(tell(everything))
             await heard.until(1)
 
-            (told,) = peer.told
-            assert isinstance(told.command, UpdateMetadata)
-            assert len(told.command.partitions) == 60_000
+            (received,) = peer.received
+            assert isinstance(received.command, UpdateMetadata)
+            assert len(received.command.partitions) == 60_000
 
     asyncio.run(story())
 
@@ -480,7 +485,7 @@ def test_the_waits_between_attempts_grow() -> None:
     asyncio.run(story())
 
 
-class Deaf(PlaintextDialer):
+class SwallowingDialer(PlaintextDialer):
     """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
 
     def __init__(self) -> None:
@@ -502,7 +507,11 @@ def test_a_closed_link_ends_although_its_dialer_loses_the_cancellation() -> None
     async def story() -> None:
         broken: list[BaseException] = []
         async with listening() as peer:
-            encoder, dialer, heard = CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"), Deaf(), Heard()
+            encoder, dialer, heard = (
+                CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"),
+                SwallowingDialer(),
+                Heard(),
+            )
             links = Links(encoder, "INSIDE", heard, dialer=dialer, on_broken=broken.append)
             links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
             links.tell(tell(StopReplica((stop(0),))))
@@ -512,7 +521,7 @@ def test_a_closed_link_ends_although_its_dialer_loses_the_cancellation() -> None
                 await links.close()
             await asyncio.sleep(0.05)
 
-            assert (dialer.dials, heard.all, broken, peer.told) == (1, [], [], [])
+            assert (dialer.dials, heard.all, broken, peer.received) == (1, [], [], [])
 
     asyncio.run(story())
 
@@ -539,11 +548,11 @@ def test_a_link_closed_at_any_moment_ends_at_once_and_breaks_nothing() -> None:
         asyncio.run(story(moment))
 
 
-def test_an_answer_that_nobody_waits_for_closes_its_connection_and_nothing_else() -> None:
-    async def twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
-        await acknowledge(peer, told, writer)
-        if len(peer.told) == 1:
-            await acknowledge(peer, told, writer)
+def test_an_answer_without_a_waiting_request_closes_its_connection_and_nothing_else() -> None:
+    async def twice(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
+        await acknowledge(peer, received, writer)
+        if len(peer.received) == 1:
+            await acknowledge(peer, received, writer)
 
     async def story() -> None:
         async with listening(twice) as peer, links_to(peer) as (links, heard, failures):

@@ -1,4 +1,4 @@
-"""Brokers are asked for the sizes of replicas over sockets, and every question has an outcome."""
+"""Brokers are asked for the sizes of replicas over sockets, and every query has an outcome."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_broker_without_the_listener_is_an_outcome_too() -> None:
     assert heard == LogDirsDescribed(BROKER, EPOCH, {}, "it has no listener PLAINTEXT")
 
 
-def test_an_error_that_nobody_expects_is_an_outcome_too() -> None:
+def test_an_unexpected_error_is_an_outcome_too() -> None:
     described = asyncio.run(outcome_of(question(free_port()), version=99))
 
     assert described.sizes == {}

@@ -18,7 +18,7 @@ from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
 from controller.security.tokens.token_sources import HANDLER, URL
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.security import BrokerSecurity, Secret
 from controller.wire.apis import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
@@ -42,7 +42,7 @@ class Counting(SecuredDialer):
 
 
 class Us:
-    """Who we are at a broker."""
+    """Our identity at a broker."""
 
     def __init__(
         self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD, trusted: Path | None = None
@@ -72,8 +72,8 @@ def outcome(us: Security, listens: str, identity: Path, clock: Callable[[], int]
 
     async def story() -> None:
         tls = Tls(servers(identity)) if listens.endswith("SSL") else None
-        door = Door(tls, partial(login, 0, clock) if listens.startswith("SASL") else None)
-        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+        access = ListenerAccess(tls, partial(login, 0, clock) if listens.startswith("SASL") else None)
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
             endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], listens)
             connection = BrokerConnection(SecuredDialer(us), endpoint)
             try:
@@ -94,7 +94,7 @@ def test_who_knows_the_password_is_let_in(protocol: str, mechanism: str, identit
     assert outcome(Us(protocol, mechanism, trusted=identity), protocol, identity) == ""
 
 
-def test_a_certificate_is_enough_where_nobody_logs_in(identity: Path) -> None:
+def test_a_certificate_is_enough_without_a_login(identity: Path) -> None:
     assert outcome(Us("SSL", trusted=identity), "SSL", identity) == ""
 
 
@@ -108,17 +108,17 @@ def test_a_certificate_is_enough_where_nobody_logs_in(identity: Path) -> None:
         (partial(Us, "SASL_PLAINTEXT", "SCRAM-SHA-256", "guessed"), "SCRAM-SHA-256: the broker refuses the login"),
         (partial(Us, "SASL_SSL"), "certificate verify failed"),
         (partial(Us, "SSL"), "certificate verify failed"),
-        (partial(Us, "PLAINTEXT"), "speaks SASL_PLAINTEXT but this controller is configured for PLAINTEXT"),
+        (partial(Us, "PLAINTEXT"), "uses SASL_PLAINTEXT but this controller is configured for PLAINTEXT"),
     ],
 )
 def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str, identity: Path) -> None:
     made = us()
     listens = "SASL_PLAINTEXT" if made.protocol == "PLAINTEXT" else made.protocol
 
-    told = outcome(made, listens, identity)
+    failure = outcome(made, listens, identity)
 
-    assert says in told
-    assert "guessed" not in told
+    assert says in failure
+    assert "guessed" not in failure
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_who_has_a_token_is_let_in(options: str, says: str, identity: Path) -> N
     module = Secret(f"{OAUTHBEARER_LOGIN} required {options};")
     us = TowardsBrokers(BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module), time.monotonic, print)
 
-    told = outcome(us, "SASL_PLAINTEXT", identity, clock=lambda: round(time.time() * 1000))
+    failure = outcome(us, "SASL_PLAINTEXT", identity, clock=lambda: round(time.time() * 1000))
 
-    assert says in told if says else told == ""
+    assert says in failure if says else failure == ""
 
 
 def test_nothing_else_waits_while_a_token_is_fetched() -> None:
@@ -146,8 +146,8 @@ def test_nothing_else_waits_while_a_token_is_fetched() -> None:
             module = Secret(f'{OAUTHBEARER_LOGIN} required clientId="c" clientSecret="{PASSWORD}";')
             security = BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module, options)
             dialer = SecuredDialer(TowardsBrokers(security, time.monotonic, print))
-            door = Door(None, login)
-            async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+            access = ListenerAccess(None, login)
+            async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
                 endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
                 connecting = [asyncio.create_task(dialer.open_connection(endpoint)) for _ in range(5)]
                 while not provider.is_asked.is_set():
@@ -163,8 +163,8 @@ def test_nothing_else_waits_while_a_token_is_fetched() -> None:
 
 def test_where_logins_end_the_next_request_goes_over_a_connection_of_its_own() -> None:
     async def story() -> list[bool]:
-        door = Door(None, partial(login, 1000))
-        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+        access = ListenerAccess(None, partial(login, 1000))
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
             endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
             dialer = Counting(Us("SASL_PLAINTEXT"))
             connection = BrokerConnection(dialer, endpoint)
@@ -195,10 +195,10 @@ def test_who_answers_nonsense_or_nothing_is_no_broker() -> None:
             return str(caught.value)
 
     assert "hung up during the login" in asyncio.run(story(b""))
-    assert "speaks no Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
-    assert "no answer to a login, but" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
+    assert "does not speak Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
+    assert "the answer to a login is malformed" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
 
 
 def test_a_secured_listener_is_not_spoken_to_in_plain_text() -> None:
-    with pytest.raises(ConnectionError, match="speaks SASL_SSL but this controller is configured for PLAINTEXT"):
+    with pytest.raises(ConnectionError, match="uses SASL_SSL but this controller is configured for PLAINTEXT"):
         asyncio.run(PlaintextDialer().open_connection(Endpoint("INSIDE", "127.0.0.1", 1, "SASL_SSL")))

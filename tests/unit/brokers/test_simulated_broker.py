@@ -56,7 +56,7 @@ def view(isr: Replicas, leader_epoch: int, topic_id: TopicId | None = ORDERS_ID)
 
 
 class Controller:
-    """Links to the brokers and a listener for them; grants every ISR the first `refusals` times not."""
+    """Links to the brokers and a listener for them; refuses the first `refusals` ISR changes and grants all others."""
 
     def __init__(self, refusals: int = 0) -> None:
         self.acknowledged: list[Acknowledged] = []

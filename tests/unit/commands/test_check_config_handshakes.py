@@ -14,8 +14,10 @@ from tests.cluster.certificates import TRUST_PASSWORD, Authority
 PASSWORD = "store-password"
 
 
-def told(own: Authority, trusted: Authority, host: str = "127.0.0.1", client_auth: str = "required") -> dict[str, str]:
-    """By listener, what comes of the handshakes of a replica with such a certificate."""
+def outcomes(
+    own: Authority, trusted: Authority, host: str = "127.0.0.1", client_auth: str = "required"
+) -> dict[str, str]:
+    """By listener, the outcome of the handshakes of a replica with such a certificate."""
     settings = {
         "zookeeper.connect": "zk:2181",
         "broker.id": "901",
@@ -41,15 +43,15 @@ def told(own: Authority, trusted: Authority, host: str = "127.0.0.1", client_aut
 def test_who_would_be_let_in_is(tmp_path: Path, client_auth: str) -> None:
     authority = Authority(tmp_path)
 
-    assert told(authority, authority, client_auth=client_auth) == {"INSIDE": "ok"}
+    assert outcomes(authority, authority, client_auth=client_auth) == {"INSIDE": "ok"}
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     ours, others = Authority(tmp_path / "ours"), Authority(tmp_path / "others")
 
-    assert "does not trust the authority of ssl.keystore.location" in told(ours, others)["INSIDE"]
-    elsewhere = told(ours, ours, host="controller-1.example")["INSIDE"]
-    assert "is not for controller-1.example, which advertised.listeners has" in elsewhere
+    assert "does not trust the authority of ssl.keystore.location" in outcomes(ours, others)["INSIDE"]
+    elsewhere = outcomes(ours, ours, host="controller-1.example")["INSIDE"]
+    assert "is not valid for controller-1.example in advertised.listeners" in elsewhere
 
 
 def test_a_person_reads_it_too(tmp_path: Path) -> None:

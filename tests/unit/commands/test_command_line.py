@@ -81,9 +81,9 @@ def test_what_is_wrong_can_be_read_by_a_program() -> None:
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_check_of_a_cluster_whose_zookeeper_is_silent_says_so_and_has_its_own_exit_code(output: str) -> None:
-    nobody = ("--set=zookeeper.connect=127.0.0.1:1", "--set=zookeeper.connection.timeout.ms=100")
+    unreachable = ("--set=zookeeper.connect=127.0.0.1:1", "--set=zookeeper.connection.timeout.ms=100")
 
-    answer = ask("run", *LEAST, *nobody, "--check-cluster", f"--output={output}")
+    answer = ask("run", *LEAST, *unreachable, "--check-cluster", f"--output={output}")
 
     reason = "no ZooKeeper server answers at 127.0.0.1:1"
     assert answer.exit_code == UNREACHABLE
@@ -150,10 +150,10 @@ def test_a_configuration_file_that_does_not_exist_is_a_mistake_in_usage(tmp_path
     assert ask("run", f"--config={tmp_path / 'none'}").exit_code == MISUSED
 
 
-def test_keys_that_are_not_acted_on_are_told() -> None:
+def test_keys_without_effect_are_listed() -> None:
     answer = ask("run", *LEAST, "--set=log.dirs=a", "--check-config")
 
-    assert "ignored, not settings of a controller: log.dirs" in answer.stdout
+    assert "ignored, because a controller has no such settings: log.dirs" in answer.stdout
 
 
 def test_the_example_configuration_is_good() -> None:

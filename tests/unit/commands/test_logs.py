@@ -22,7 +22,7 @@ logs.configure({level!r}, {style!r})
 
 
 def logged(body: str, *, level: str = "info", style: str = "json") -> str:
-    """What a process writes to standard error."""
+    """A process's output on standard error."""
     script = SCRIPT.format(level=level, style=style, body=body)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == ""
@@ -174,7 +174,7 @@ print(longest, sum(logs.lost().values()), flush=True)
 """
 
 
-def test_a_log_that_nobody_reads_holds_nobody_up_not_even_the_end() -> None:
+def test_an_unread_log_delays_nothing_not_even_the_end() -> None:
     reading, writing = os.pipe()
     began = time.monotonic()
     script = UNREAD.format(afterwards="raise ValueError('at the end')")

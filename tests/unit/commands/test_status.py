@@ -12,18 +12,18 @@ from msgspec.structs import replace
 
 from controller.__main__ import main
 from controller.commands.common import FAILED, MISUSED, OK, UNREACHABLE
-from controller.commands.handover import Standing
+from controller.commands.handover import Leadership
 from controller.http.access import HttpAccess
 from controller.http.status import Status
 from controller.lab.ports import free_port
-from tests.unit.http.serving import LEADING, LOADING, STANDING_BY, serving
+from tests.unit.http.serving import LEADING, LOADING, STANDBY, serving
 from tests.unit.http.test_access import PASSWORD, write
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes.replicas import Replica
 
 
 def status_of(now: Status, *arguments: str) -> Result:
-    """What is answered about a process that stands like this."""
+    """The answer about a process in this state."""
 
     async def ask() -> Result:
         async with serving(now) as served:
@@ -32,13 +32,13 @@ def status_of(now: Status, *arguments: str) -> Result:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize(("now", "code"), [(LEADING, OK), (STANDING_BY, OK), (LOADING, FAILED)])
+@pytest.mark.parametrize(("now", "code"), [(LEADING, OK), (STANDBY, OK), (LOADING, FAILED)])
 def test_the_exit_code_says_whether_the_replica_is_ready(now: Status, code: int) -> None:
     assert status_of(now).exit_code == code
 
 
 def test_a_person_reads_a_table() -> None:
-    lines = [[cell.strip() for cell in line.split("│")] for line in status_of(STANDING_BY).stdout.splitlines()]
+    lines = [[cell.strip() for cell in line.split("│")] for line in status_of(STANDBY).stdout.splitlines()]
 
     assert ["", "phase", "standby", ""] in lines
     assert ["", "controller", "3", ""] in lines
@@ -49,7 +49,7 @@ def test_a_program_reads_json() -> None:
     assert json.loads(status_of(LEADING, "--output=json").stdout)["controller_epoch"] == 7
 
 
-def test_a_replica_that_does_not_answer_is_told_from_one_that_is_not_ready() -> None:
+def test_a_replica_that_does_not_answer_is_distinguished_from_one_that_is_not_ready() -> None:
     answer = CliRunner().invoke(main, ["status", "--url", f"http://127.0.0.1:{free_port()}"])
 
     assert answer.exit_code == UNREACHABLE
@@ -61,8 +61,8 @@ def test_a_replica_that_wants_tls_and_a_user_is_asked_with_a_file(tmp_path: Path
     (tmp_path / "password").write_text(PASSWORD + "\n")
     right = tmp_path / "client.yml"
     right.write_text("basic_auth: {username: ann, password_file: password}\ntls_config: {ca_file: server.pem}\n")
-    nobody, bad = tmp_path / "nobody.yml", tmp_path / "bad.yml"
-    nobody.write_text("tls_config: {insecure_skip_verify: true}\n")
+    without_user, bad = tmp_path / "without_user.yml", tmp_path / "bad.yml"
+    without_user.write_text("tls_config: {insecure_skip_verify: true}\n")
     bad.write_text("basic_auth: {user: ann}\n")
 
     async def ask(file: Path | None, scheme: str = "https") -> Result:
@@ -72,7 +72,7 @@ def test_a_replica_that_wants_tls_and_a_user_is_asked_with_a_file(tmp_path: Path
             return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--url", url, *given])
 
     assert asyncio.run(ask(right)).exit_code == OK
-    refused = asyncio.run(ask(nobody))
+    refused = asyncio.run(ask(without_user))
     assert (refused.exit_code, "answers 401 Unauthorized; give a user" in refused.stderr) == (UNREACHABLE, True)
     unencrypted = asyncio.run(ask(None, "http"))
     assert (unencrypted.exit_code, "https://" in unencrypted.stderr) == (UNREACHABLE, True)
@@ -107,7 +107,7 @@ def test_what_is_asked_must_be_clear(arguments: tuple[str, ...], said: str, tmp_
     assert said in answer.stderr
 
 
-LED = Standing(
+LED = Leadership(
     BrokerId(902),
     is_ours=True,
     epoch=ControllerEpoch(8),
@@ -122,7 +122,7 @@ LED = Standing(
 
 
 @pytest.mark.parametrize(
-    ("standing", "code"),
+    ("leadership", "code"),
     [
         (LED, OK),
         (replace(LED, controller=BrokerId(903)), FAILED),
@@ -131,14 +131,14 @@ LED = Standing(
     ],
 )
 def test_of_all_replicas_the_exit_code_says_whether_one_leads(
-    standing: Standing, code: int, monkeypatch: pytest.MonkeyPatch
+    leadership: Leadership, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: standing)
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: leadership)
 
     answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
 
     assert answer.exit_code == code
-    for number in standing.replicas:
+    for number in leadership.replicas:
         assert str(number) in answer.stdout
 
 

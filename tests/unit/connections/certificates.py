@@ -29,7 +29,7 @@ def make_identity(pem: Path, common_name: str = "ann") -> Path:
 
 
 def servers(identity: Path, verify: ssl.VerifyMode = ssl.CERT_NONE) -> ssl.SSLContext:
-    """A server with this identity; whom it verifies must have the same."""
+    """A server with this identity, which accepts only clients with the same one if it verifies them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity)
     context.verify_mode = verify

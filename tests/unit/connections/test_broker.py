@@ -70,7 +70,7 @@ def test_whatever_a_dialer_meets_the_broker_is_unreachable(error: Exception) -> 
     asyncio.run(story())
 
 
-def test_a_broker_that_cannot_be_reached_is_told_from_one_that_is_lost() -> None:
+def test_a_broker_that_cannot_be_reached_is_distinguished_from_one_that_is_lost() -> None:
     async def hang_up(frame: bytes, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
         raise ConnectionResetError
@@ -194,7 +194,7 @@ def test_a_broker_says_what_it_answers() -> None:
         async with connected(introduce) as (connection, _):
             assert await connection.versions(5) == {4: VersionRange(0, 7)}
         async with connected(echo) as (connection, _):
-            with pytest.raises(Broken, match="does not say what it answers"):
+            with pytest.raises(Broken, match="does not report its versions"):
                 await connection.versions(5)
 
     asyncio.run(story())

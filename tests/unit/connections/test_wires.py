@@ -1,4 +1,4 @@
-"""Messages over TLS arrive as they were sent, and whoever does not speak it is told so and costs nothing."""
+"""Messages over TLS arrive as they were sent; a client that does not speak TLS learns so and costs nothing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Ends:
-    """A server's socket, and the sockets of who connects to it."""
+    """A server's socket, and the sockets of its clients."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.address = listening.getsockname()
         self._listening = listening
 
     async def accepted(self, context: ssl.SSLContext) -> tuple[FrameSocket, TlsWire]:
-        """The server's end of the next connection; not yet open."""
+        """The server's end of the next connection, not yet open."""
         connection, _ = await asyncio.get_running_loop().sock_accept(self._listening)
         frames = FrameSocket(connection, partial(TlsWire, context=context))
         assert isinstance(frames.wire, TlsWire)
@@ -117,7 +117,7 @@ def test_who_does_not_shake_hands_is_an_error(identity: Path, greeting: bytes, e
     asyncio.run(story())
 
 
-def test_a_client_without_the_certificate_that_is_wanted_is_told_why(identity: Path) -> None:
+def test_a_client_without_the_required_certificate_learns_why(identity: Path) -> None:
     async def story() -> None:
         async with listening() as ends:
             client = asyncio.create_task(asyncio.open_connection(*ends.address, ssl=clients(identity)))

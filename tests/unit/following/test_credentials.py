@@ -1,4 +1,4 @@
-"""Who is added may log in at once, and who is removed no more, through lost sessions and whatever cannot be read."""
+"""An added user may log in at once, and a removed one no longer, through lost sessions and unreadable znodes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_users_come_change_and_go(following: Following) -> None:
     assert following.notices == []
 
 
-def test_what_is_no_credential_lets_nobody_in_and_is_named_without_being_shown(following: Following) -> None:
+def test_a_malformed_credential_admits_no_client_and_is_named_without_being_shown(following: Following) -> None:
     following.ensemble.write(MakeNode(ANN, KNOWN.replace(b"iterations=4096", b"iterations=none")))
     following.ensemble.until(lambda: bool(following.notices))
 

@@ -1,4 +1,4 @@
-"""Terms hear what limits changes of topics, as it is set, through lost sessions and whatever cannot be read."""
+"""Terms hear the quotas on topic changes as they are set, through lost sessions and unreadable znodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def limited(rate: object) -> bytes:
 
 
 class Following:
-    """A process that follows quotas for a term that writes down what it hears."""
+    """A process that follows quotas for a term that records what it hears."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -44,7 +44,7 @@ class Following:
         self.process._loop.start(self.follower.follow())
 
     def change(self, entity_path: str, *operations: Operation) -> None:
-        """As Kafka's tools and brokers do it: the settings, then the notification of their change."""
+        """Change settings as Kafka's tools and brokers do: the settings, then the notification."""
         self.changes += 1
         notification = {"version": 2, "entity_path": entity_path}
         path = f"{CONFIG_CHANGES}/config_change_{self.changes:010}"
@@ -61,8 +61,8 @@ class Following:
     def limits_users(self) -> bool:
         return self.follower.limits_users
 
-    def told(self) -> dict[QuotaEntity, float | None]:
-        """What the term knows by now."""
+    def known(self) -> dict[QuotaEntity, float | None]:
+        """What the term knows now."""
         return {e: rate for event in self.heard if isinstance(event, QuotasRead) for e, rate in event.rates}
 
 
@@ -93,7 +93,7 @@ def test_everything_that_is_there_is_read_at_every_level(following: Following) -
     following.begin()
     following.until(QuotaEntity(None, DEFAULT), 7.0)
 
-    assert following.told() == {entity: float(number) for number, entity in enumerate(levels.values())}
+    assert following.known() == {entity: float(number) for number, entity in enumerate(levels.values())}
     assert following.notices == []
 
 
@@ -136,21 +136,21 @@ def test_each_change_counts(following: Following) -> None:
         MakeNode(f"{USERS}/bob/clients/tool", limited(4)),
     )
     following.until(QuotaEntity("bob", "tool"), 4.0)
-    assert following.told() == {ANN: None, QuotaEntity("bob", "tool"): 4.0}
+    assert following.known() == {ANN: None, QuotaEntity("bob", "tool"): 4.0}
 
 
-def test_what_was_written_and_not_told_counts_from_the_next_session_on(following: Following) -> None:
+def test_what_was_written_without_a_notification_applies_from_the_next_session_on(following: Following) -> None:
     following.ensemble.write(MakeNode(f"{USERS}/ann", limited(2)))
     following.begin()
     following.until(ANN, 2.0)
 
     following.ensemble.write(RemoveNode(f"{USERS}/ann"), MakeNode(f"{CLIENTS}/tool", limited(1)))
     following.wait(5)
-    assert following.told() == {ANN: 2.0}
+    assert following.known() == {ANN: 2.0}
 
     following.ensemble.zookeeper.close_session(following.process.bridge.session)
     following.until(QuotaEntity(None, "tool"), 1.0)
-    assert following.told() == {ANN: None, QuotaEntity(None, "tool"): 1.0}
+    assert following.known() == {ANN: None, QuotaEntity(None, "tool"): 1.0}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_was_written_and_not_told_counts_from_the_next_session_on(following
         (b"[]", "array"),
     ],
 )
-def test_what_is_no_quota_limits_nobody_and_is_named_once_without_secrets(
+def test_a_malformed_quota_limits_no_client_and_is_named_once_without_secrets(
     following: Following, data: bytes, reason: str
 ) -> None:
     following.begin()
@@ -206,7 +206,7 @@ def test_names_that_kafka_does_not_use_are_no_quotas(following: Following) -> No
     following.begin()
     following.until(ANN, 2.0)
 
-    assert following.told() == {ANN: 2.0}
+    assert following.known() == {ANN: 2.0}
 
 
 @pytest.mark.parametrize("path", [USERS, f"{USERS}/ann", f"{USERS}/ann/clients", CONFIG_CHANGES])

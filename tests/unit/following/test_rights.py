@@ -1,4 +1,4 @@
-"""Do rights stay known for as long as the process lives, through lost sessions and whatever cannot be read?"""
+"""Do ACLs stay known for as long as the process lives, through lost sessions and unreadable znodes?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALLOWING = DENYING.replace(b"Deny", b"Allow")
 
 
 class Following:
-    """A process that follows rights; everyone may do what nobody has rights for."""
+    """A process that follows ACLs and allows everything that no ACL covers."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -47,7 +47,7 @@ class Following:
         self.ensemble.until(lambda: self.may_read(name=name) is is_allowed)
 
     def expire(self) -> None:
-        """The session ends; another one is opened."""
+        """The session ends, and another one is opened."""
         self.ensemble.zookeeper.close_session(self.process.bridge.session)
 
     def wait(self, seconds: float) -> None:
@@ -105,7 +105,7 @@ def test_a_session_that_ends_opens_nothing_and_the_next_one_sees_what_has_gone(f
     assert not following.may_read(name="orders2")
 
 
-def test_a_znode_that_nobody_can_read_is_closed_named_once_and_tried_again(following: Following) -> None:
+def test_an_unreadable_znode_denies_is_named_once_and_tried_again(following: Following) -> None:
     following.ensemble.write(MakeNode(PATH, ALLOWING))
     following.ensemble.zookeeper.acls[PATH] = Permission.ALL & ~Permission.READ
     following.begin()
@@ -144,7 +144,7 @@ def test_a_folder_that_may_not_be_listed_closes_its_type(following: Following) -
     following.until(True)
 
 
-def test_an_error_that_nobody_expected_is_contained(following: Following) -> None:
+def test_an_unexpected_error_is_contained(following: Following) -> None:
     errors = iter([ZeroDivisionError("a bug")])
 
     def bridge() -> Bridge:

@@ -25,7 +25,7 @@ LEADING = Status(
     since=1_700_000_000.0,
     reason="loaded in 0.42 s",
 )
-STANDING_BY = msgspec.structs.replace(
+STANDBY = msgspec.structs.replace(
     LEADING, phase="standby", controller=3, is_leader=False, reason="broker 3 holds /controller"
 )
 LOADING = msgspec.structs.replace(LEADING, phase="loading", is_leader=False, is_ready=False, reason="won the election")
@@ -38,18 +38,18 @@ class Process:
         self.now = now
 
     def status(self) -> Status:
-        """As it is set."""
+        """The status that was set."""
         return self.now
 
 
 class Moves:
-    """A source that knows of no move, and of the request 42; it remembers which threads asked."""
+    """A source that knows no move, and the request 42; it records which threads asked."""
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
 
     async def moves(self) -> bytes | None:
-        """None moves."""
+        """No moves."""
         self.threads.add(threading.get_ident())
         return b"[]"
 
@@ -60,7 +60,7 @@ class Moves:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came back over HTTP."""
+    """An HTTP response."""
 
     code: int
     text: str
@@ -95,7 +95,7 @@ async def serving(
 
 
 def get(url: str, **headers: str) -> Answer:
-    """Ask over HTTP, holding the calling thread up until the answer is there."""
+    """Ask over HTTP, blocking the calling thread until the answer arrives."""
     request = urllib.request.Request(url, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

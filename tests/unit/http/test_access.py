@@ -45,7 +45,7 @@ def hashed(password: str, cost: int = 4) -> str:
 def write(
     folder: Path, *, users: dict[str, str] | None = None, tls: Mapping[str, object] | None = None, cost: int = 4
 ) -> Path:
-    """A file of these users, by password, and with TLS unless it is None."""
+    """A file with these users, by password, and with TLS unless it is None."""
     content: dict[str, object] = {}
     if users is not None:
         content["basic_auth_users"] = {user: hashed(password, cost) for user, password in users.items()}
@@ -62,7 +62,7 @@ def write(
 def status(
     url: str, context: ssl.SSLContext | None = None, user: str = "", password: str = PASSWORD
 ) -> tuple[int, str]:
-    """Status and text; 0 where the connection fails."""
+    """Status and text; 0 if the connection fails."""
     request = urllib.request.Request(url)
     if user:
         request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
@@ -78,7 +78,7 @@ def status(
 
 
 def asked(access: HttpAccess, ask: Callable[[str], object]) -> object:
-    """What comes of asking a process whose readers these are; `ask` gets the address without a scheme."""
+    """The outcome of asking a process with these readers; `ask` gets the address without a scheme."""
 
     async def story() -> object:
         async with serving(LOADING, access=access) as served:
@@ -98,7 +98,7 @@ def test_only_a_user_with_the_right_password_may_read(tmp_path: Path) -> None:
 
 
 def asking_from(source: str, at: str, user: str, password: str) -> int:
-    """The status that somebody at this address of ours gets."""
+    """The status that a client with this local address gets."""
     host, _, port = at.rpartition(":")
     credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
     try:
@@ -112,7 +112,7 @@ def asking_from(source: str, at: str, user: str, password: str) -> int:
 
 
 def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
-    """What comes of asking while 24 threads at 127.0.0.1 try passwords."""
+    """The outcome of asking while 24 threads at 127.0.0.1 try passwords."""
 
     def beside(at: str) -> object:
         is_over = threading.Event()
@@ -133,13 +133,13 @@ def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
     return asked(access, beside)
 
 
-def test_whoever_was_let_in_before_does_not_wait_for_those_who_try_passwords(tmp_path: Path) -> None:
+def test_a_client_admitted_before_does_not_wait_for_those_that_try_passwords(tmp_path: Path) -> None:
     path = write(tmp_path, users={"ann": PASSWORD}, cost=12)
     access = HttpAccess(path)
-    assert access.lets_in("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
+    assert access.admits("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
 
     def ask(at: str) -> object:
-        """At the address of those who try, its connection may have to make room for theirs, and it asks again."""
+        """At the attackers' address, its connection may be closed to make room for theirs, and it asks again."""
         began = time.monotonic()
         while (found := asking_from("127.0.0.1", at, "ann", PASSWORD)) == 0:
             assert time.monotonic() - began < 5.0
@@ -175,7 +175,7 @@ def test_what_was_found_right_is_forgotten_with_the_file(tmp_path: Path) -> None
     access, header = HttpAccess(path), "Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
 
     assert not access.knows(header, None)
-    assert access.lets_in(header, None)
+    assert access.admits(header, None)
     assert access.knows(header, None)
     assert access.renew() is False
     write(tmp_path, users={"ann": OTHER})
@@ -332,19 +332,19 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
 
     assert found.context is not None
     credentials = base64.b64encode(b"prometheus:change-me").decode()
-    assert found.lets_in(f"Basic {credentials}", None)
-    assert not found.lets_in("Bearer token", None)
-    assert not found.lets_in("Basic !", None)
+    assert found.admits(f"Basic {credentials}", None)
+    assert not found.admits("Bearer token", None)
+    assert not found.admits("Basic !", None)
 
 
-def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_meant(tmp_path: Path) -> None:
-    with pytest.raises(UnusableSecurity, match=r"give it TLS .* and users .*http.open=true"):
+def test_the_port_is_local_without_tls_and_users_unless_it_is_opened_on_purpose(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSecurity, match=r"add TLS .* and users .*http.open=true"):
         http_access(settings({"http.host": "0.0.0.0"}).http)
     half = write(tmp_path, users={"ann": PASSWORD})
-    with pytest.raises(UnusableSecurity, match=r"has to give it TLS \(tls_server_config\); or"):
+    with pytest.raises(UnusableSecurity, match=r"add TLS \(tls_server_config\) to .*; or listen on"):
         http_access(settings({"http.host": "0.0.0.0", KEY: str(half)}).http)
     other_half = write(tmp_path, tls={})
-    with pytest.raises(UnusableSecurity, match=r"has to give it users"):
+    with pytest.raises(UnusableSecurity, match=r"add users"):
         http_access(settings({"http.host": "::", KEY: str(other_half)}).http)
 
     whole = write(tmp_path, users={"ann": PASSWORD}, tls={})

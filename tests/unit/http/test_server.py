@@ -1,4 +1,4 @@
-"""What one sees of a process over HTTP."""
+"""What a client sees of a process over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controller.http.limits import AllowedHosts
 from controller.http.server import Exporter
 from metrics.measures import BY_NAME, MEASURES
 from metrics.recorder import Recorder
-from tests.unit.http.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
+from tests.unit.http.serving import LEADING, LOADING, STANDBY, Process, get, serving
 
 
 def test_prometheus_reads_what_was_recorded() -> None:
@@ -103,7 +103,7 @@ def test_threads_lose_nothing_of_each_other() -> None:
     ("status", "code", "text"),
     [
         (LEADING, 200, "active: loaded in 0.42 s\n"),
-        (STANDING_BY, 200, "standby: broker 3 holds /controller\n"),
+        (STANDBY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
         (
             msgspec.structs.replace(LEADING, set_aside=("/brokers/topics/a: no permission",)),
@@ -123,9 +123,9 @@ def test_who_leads_or_stands_by_is_ready_and_who_loads_is_not(status: object, co
     asyncio.run(scenario())
 
 
-def test_everybody_knows_who_leads() -> None:
+def test_every_replica_knows_who_leads() -> None:
     async def scenario() -> None:
-        async with serving(STANDING_BY) as served:
+        async with serving(STANDBY) as served:
             answer = await asyncio.to_thread(get, f"{served.url}/leader")
 
         assert answer.content_type.startswith("application/json")
@@ -166,7 +166,7 @@ def test_a_process_whose_event_loop_is_stuck_says_so_and_where() -> None:
     async def scenario() -> None:
         async with serving(stuck_after_s=0.1) as served:
             threading.Event().wait(0.2)
-            stuck = get(f"{served.url}/livez")  # holds the event loop up: nothing else runs meanwhile
+            stuck = get(f"{served.url}/livez")  # blocks the event loop: nothing else runs meanwhile
             beating = asyncio.create_task(beat_for_ever(served.exporter))
             async with asyncio.timeout(10):
                 while (well := await asyncio.to_thread(get, f"{served.url}/livez")).code != 200:
@@ -203,7 +203,7 @@ def test_moves_and_requests_are_shown_by_the_one_that_leads_and_asked_for_on_its
             known = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/42")
             unknown = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/43")
             nonsense = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/x")
-            served.process.now = STANDING_BY
+            served.process.now = STANDBY
             elsewhere = [await asyncio.to_thread(get, f"{served.url}/reassignments{p}") for p in ("", "/requests/42")]
 
         assert (moves.code, moves.text, moves.content_type) == (200, "[]", "application/json")
@@ -229,14 +229,14 @@ def test_a_port_that_is_taken_is_one_clear_error() -> None:
             with pytest.raises(OSError, match="Address already in use") as caught:
                 await exporter.start()
             assert caught.value.strerror == (
-                f"nothing can listen on 127.0.0.1:{port} (http.host, http.port): Address already in use"
+                f"cannot listen on 127.0.0.1:{port} (http.host, http.port): Address already in use"
             )
             await exporter.stop()
 
     asyncio.run(scenario())
 
 
-def test_after_the_end_nobody_listens_and_the_port_is_free_again() -> None:
+def test_after_the_end_the_port_is_free_again() -> None:
     async def scenario() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
@@ -281,7 +281,7 @@ def test_names_are_added_by_the_operator() -> None:
     assert "anything.example.com" not in AllowedHosts([])
 
 
-def test_whoever_does_not_speak_http_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_speak_http_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
@@ -356,7 +356,7 @@ def test_connections_that_ask_nothing_end_soon_and_those_that_do_not_take_an_ans
 
 
 class Long(Collector):
-    """So many figures that no socket buffer takes them all."""
+    """So many figures that no socket buffer holds them all."""
 
     def collect(self) -> list[Metric]:
         return [GaugeMetricFamily("long", "x" * 20_000_000)]

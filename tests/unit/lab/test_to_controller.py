@@ -1,4 +1,4 @@
-"""What simulated brokers and the demo ask is what the whole client side asks, and they read the same answers."""
+"""The demo's and the simulated brokers' requests are those of the whole client side, and both read the same answers."""
 
 from __future__ import annotations
 

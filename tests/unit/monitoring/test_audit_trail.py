@@ -1,4 +1,4 @@
-"""What does the log tell of requests and of what has come about, and how much of it?"""
+"""What does the log say of requests and their outcomes, and how much of it?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Timer:
 
 
 class Bell:
-    """Rings when it is told to."""
+    """Rings on request."""
 
     def __init__(self) -> None:
         self.rings: list[Callable[[], None]] = []
@@ -107,7 +107,7 @@ def test_a_request_is_one_line(request_made: Request, reply: Reply, line: str) -
     assert request_line(asked(request_made), reply) == line
 
 
-def test_no_secret_is_told() -> None:
+def test_no_secret_is_shown() -> None:
     request = AlterScramCredentials((ScramUpsertion("bob", 1, 4096, "salt=x,stored_key=y"),))
 
     line = request_line(asked(request), ScramCredentialsAltered((UserAltered("bob"),)))
@@ -116,7 +116,7 @@ def test_no_secret_is_told() -> None:
     assert "stored_key" not in line
 
 
-def test_only_what_changes_the_cluster_is_told_and_only_with_its_answer() -> None:
+def test_only_changes_of_the_cluster_are_logged_and_only_with_their_answer() -> None:
     trail, listing = AuditTrail(Bell()), ListReassignments(None)
     with capture_logs() as logs:
         trail.turned(0.0, [asked(moves(1)), asked(listing, 2)], [Answer(CallId(2), ReassignmentsListed())], 0.0, 0)
@@ -128,7 +128,7 @@ def test_only_what_changes_the_cluster_is_told_and_only_with_its_answer() -> Non
     assert line["event"].endswith(": done")
 
 
-def test_what_is_not_answered_when_the_term_ends_is_told_too() -> None:
+def test_what_is_not_answered_when_the_term_ends_is_logged_too() -> None:
     trail = AuditTrail(Bell())
     with capture_logs() as logs:
         trail.turned(0.0, [asked(moves(1))], [], 0.0, 0)

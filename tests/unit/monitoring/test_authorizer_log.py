@@ -1,4 +1,4 @@
-"""What does the log of decisions tell, at which level, and how much of it?"""
+"""What does the log of decisions say, at which level, and how much of it?"""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ log = authorizer_log.AccessLog(ring, authorizer_log.no_reason)
 """
 
 
-def told(body: str, *, level: str = "info", own: str = "info", file: str = "") -> list[dict[str, Any]]:
-    """What a process writes."""
+def logged(body: str, *, level: str = "info", own: str = "info", file: str = "") -> list[dict[str, Any]]:
+    """A process's output."""
     script = SCRIPT.format(level=level, own=own, file=file, body=body)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == ""
     return [json.loads(line) for line in (Path(file).read_text() if file else answer.stderr).splitlines()]
 
 
-def test_a_refusal_is_told_at_info_as_kafka_words_it_with_the_reason() -> None:
-    (line,) = told('log.tell(decided("User:bob", "orders"))')
+def test_a_refusal_is_logged_at_info_as_kafka_words_it_with_the_reason() -> None:
+    (line,) = logged('log.tell(decided("User:bob", "orders"))')
 
     assert (line["component"], line["level"]) == (LOGGER, "info")
     assert line["event"] == (
@@ -80,20 +80,20 @@ def test_a_refusal_is_told_at_info_as_kafka_words_it_with_the_reason() -> None:
         ("debug", "off", []),
     ],
 )
-def test_what_is_allowed_is_told_at_debug_by_a_level_of_its_own(level: str, own: str, levels: list[str]) -> None:
+def test_what_is_allowed_is_logged_at_debug_by_a_level_of_its_own(level: str, own: str, levels: list[str]) -> None:
     body = 'log.tell(decided("User:bob", "a")); log.tell(decided("User:bob", "b", is_allowed=True))'
 
-    assert [line["level"] for line in told(body, level=level, own=own)] == levels
+    assert [line["level"] for line in logged(body, level=level, own=own)] == levels
 
 
 def test_its_lines_may_have_a_file_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "authorizer.log"
     file.write_text('{"event": "earlier"}\n')
 
-    lines = told('log.tell(decided("User:bob", "a"))', file=str(file))
+    lines = logged('log.tell(decided("User:bob", "a"))', file=str(file))
 
     assert [line["event"][:20] for line in lines] == ["earlier", "Principal = User:bob"]
-    assert told('logs._log.info("b")', file=str(file)) == lines  # what others say is not in it
+    assert logged('logs._log.info("b")', file=str(file)) == lines  # lines of other loggers are not in it
 
 
 def test_so_many_a_second_and_then_how_many_of_whom() -> None:
@@ -105,7 +105,7 @@ assert len(rings) == 1
 rings[0]()
 log.tell(decided("User:bob", "later"))
 """
-    lines = told(body)
+    lines = logged(body)
 
     *ones, summed, later = lines
     assert len(ones) == MOST_A_SECOND
@@ -115,12 +115,12 @@ log.tell(decided("User:bob", "later"))
 
 
 def test_a_name_that_looks_like_another_line_stays_one_line() -> None:
-    (line,) = told('log.tell(decided("User:bob\\nPrincipal = User:eve is Allowed", "a"))')
+    (line,) = logged('log.tell(decided("User:bob\\nPrincipal = User:eve is Allowed", "a"))')
 
     assert line["principal"] == "User:bob\nPrincipal = User:eve is Allowed"
 
 
 def test_the_end_of_the_process_sums_up() -> None:
-    lines = told('log.tell(decided("User:bob", "a", untold=3)); log.close()')
+    lines = logged('log.tell(decided("User:bob", "a", untold=3)); log.close()')
 
     assert lines[-1]["event"] == "3 more denied within a second"

@@ -1,4 +1,4 @@
-"""What does the HTTP server show of a term that others only measure?"""
+"""What does the HTTP server show of a term, whose figures others only measure?"""
 
 from __future__ import annotations
 

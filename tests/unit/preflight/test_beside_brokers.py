@@ -1,4 +1,4 @@
-"""A process whose registration does not fit beside the brokers' takes something from them: it claims nothing."""
+"""A process whose registration would harm the brokers claims nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO_LISTENERS = (
 # racks
 
 
-def test_who_has_no_rack_where_all_brokers_have_one_is_told_which_to_set() -> None:
+def test_without_a_rack_where_all_brokers_have_one_the_hint_names_those_to_set() -> None:
     reason = World().runs(Broker(rack="a"), Broker(rack="b")).refusal()
 
     assert "brokers 1, 2 have a broker.rack, and this process has none" in reason
@@ -26,11 +26,11 @@ def test_who_has_no_rack_where_all_brokers_have_one_is_told_which_to_set() -> No
     assert "set broker.rack to one of a, b" in reason
 
 
-def test_who_has_a_rack_where_no_broker_has_one_is_told_to_leave_it_out() -> None:
+def test_with_a_rack_where_no_broker_has_one_the_hint_is_to_remove_it() -> None:
     reason = World("broker.rack=a").runs(Broker(), Broker()).refusal()
 
     assert "brokers 1, 2 have no broker.rack, and this process has a" in reason
-    assert "leave broker.rack out" in reason
+    assert "remove broker.rack" in reason
 
 
 @pytest.mark.parametrize("settings", [(), ("broker.rack=a",)])
@@ -98,7 +98,7 @@ def test_a_listener_that_all_brokers_have_is_missed_by_clients() -> None:
     (warning,) = World().runs(Broker(also=("OUTSIDE",)), Broker(also=("OUTSIDE", "THIRD"))).passes().warnings
 
     assert "all brokers have a listener OUTSIDE, and this process has not" in warning.text
-    assert "clients that come by it find no controller" in warning.text
+    assert "clients that connect by it find no controller" in warning.text
     assert warning.check is Check.ADVERTISED
 
 

@@ -1,11 +1,11 @@
-"""The brokers' own protocol is found out, and followed through a rolling upgrade by a new term."""
+"""The brokers' own protocol is determined, and followed through a rolling upgrade by a new term."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.core.candidacy.events import Event, ProtocolChanged, Unsound, Watching
-from controller.preflight.brokers_protocol import REMEMBERED_S, SpokenProtocol
+from controller.preflight.brokers_protocol import REMEMBERED_S, BrokersProtocol
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, parse_protocol
 from tests.simulation.zookeeper import Permission, RemoveNode
@@ -18,51 +18,51 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 
 
 def changes(world: World) -> list[Event]:
-    """What it has told of protocols."""
-    return [event for event in world.told if isinstance(event, ProtocolChanged)]
+    """Its reports about protocols."""
+    return [event for event in world.emitted if isinstance(event, ProtocolChanged)]
 
 
 def protocol(world: World) -> str:
-    """The one of the next term."""
+    """The next term's protocol."""
     return str(world.claimant.protocol)
 
 
-# what brokers tell
+# what brokers report
 
 
 def test_until_a_broker_tells_it_is_what_all_understand() -> None:
-    assert SpokenProtocol().value == OLDEST
+    assert BrokersProtocol().value == OLDEST
 
 
 def test_the_oldest_counts() -> None:
-    spoken = SpokenProtocol()
+    spoken = BrokersProtocol()
 
-    assert spoken.heard({ONE: NEW, TWO: parse_protocol("2.8")}, 0.0)
+    assert spoken.update({ONE: NEW, TWO: parse_protocol("2.8")}, 0.0)
     assert spoken.value == parse_protocol("2.8")
 
 
 def test_what_makes_no_difference_for_a_controller_is_no_change() -> None:
-    spoken = SpokenProtocol()
-    spoken.heard({ONE: parse_protocol("3.8")}, 0.0)
+    spoken = BrokersProtocol()
+    spoken.update({ONE: parse_protocol("3.8")}, 0.0)
 
-    assert not spoken.heard({ONE: NEW}, 1.0)
+    assert not spoken.update({ONE: NEW}, 1.0)
     assert spoken.value == NEW
 
 
 def test_a_broker_that_restarts_counts_as_it_was_for_a_while() -> None:
-    spoken = SpokenProtocol()
-    spoken.heard({ONE: NEW, TWO: OLD}, 0.0)
+    spoken = BrokersProtocol()
+    spoken.update({ONE: NEW, TWO: OLD}, 0.0)
 
-    assert not spoken.heard({ONE: NEW}, REMEMBERED_S)
-    assert spoken.heard({ONE: NEW}, REMEMBERED_S + 1)
+    assert not spoken.update({ONE: NEW}, REMEMBERED_S)
+    assert spoken.update({ONE: NEW}, REMEMBERED_S + 1)
     assert spoken.value == NEW
 
 
-def test_what_was_told_last_counts_while_nobody_answers() -> None:
-    spoken = SpokenProtocol()
-    spoken.heard({ONE: NEW}, 0.0)
+def test_the_last_report_counts_while_no_broker_answers() -> None:
+    spoken = BrokersProtocol()
+    spoken.update({ONE: NEW}, 0.0)
 
-    assert not spoken.heard({}, 10 * REMEMBERED_S)
+    assert not spoken.update({}, 10 * REMEMBERED_S)
     assert spoken.value == NEW
 
 
@@ -95,22 +95,22 @@ def test_a_broker_that_is_too_busy_to_tell_does_not_count_as_the_newest_that_it_
 
     busy.is_busy = False
     world.until(Watching)
-    told = changes(world)
+    before = changes(world)
     busy.is_busy = True
     world.goes_on(REMEMBERED_S + 120.0)
 
-    assert (protocol(world), changes(world)) == ("2.7-IV2", told)
+    assert (protocol(world), changes(world)) == ("2.7-IV2", before)
 
 
 def test_a_broker_that_is_there_and_mute_counts_as_it_was_and_one_that_has_gone_does_for_a_while() -> None:
     old = Broker(protocol="2.7")
     world = World(AUTO).runs(Broker(), old)
     world.passes()
-    told = changes(world)
+    before = changes(world)
     old.is_mute = True
 
     world.goes_on(REMEMBERED_S + 120.0)
-    assert (protocol(world), changes(world)) == ("2.7-IV2", told)
+    assert (protocol(world), changes(world)) == ("2.7-IV2", before)
 
     world.ensemble.write(RemoveNode("/brokers/ids/2"))
     world.goes_on(REMEMBERED_S - 60.0)
@@ -134,32 +134,32 @@ def test_a_protocol_that_this_controller_does_not_speak_is_no_newer_one(settings
 def test_no_term_is_ended_for_another_one_that_could_not_load() -> None:
     world = World(AUTO).runs(Broker(protocol="2.4"))
     world.passes()
-    told = changes(world)
+    before = changes(world)
     world.ensemble.zookeeper.acls["/brokers/topics"] = Permission.ALL & ~Permission.READ
 
     world.restarts(1, Broker())
     world.goes_on(60.0)
-    assert (protocol(world), changes(world)) == ("3.9-IV0", told)
+    assert (protocol(world), changes(world)) == ("3.9-IV0", before)
 
     del world.ensemble.zookeeper.acls["/brokers/topics"]
     world.goes_on(10.0)
-    assert len(changes(world)) == len(told) + 1
+    assert len(changes(world)) == len(before) + 1
 
 
 def test_a_rolling_upgrade_is_followed_when_the_last_broker_has_been_raised() -> None:
     world = World(AUTO).runs(Broker(protocol="2.4"), Broker(protocol="2.4"))
     world.passes()
-    told = changes(world)
+    before = changes(world)
 
     world.restarts(1, Broker())
     world.goes_on(20.0)
-    assert (protocol(world), changes(world)) == ("2.4-IV1", told)
+    assert (protocol(world), changes(world)) == ("2.4-IV1", before)
 
     world.restarts(2, Broker())
     world.goes_on(20.0)
 
     assert protocol(world) == "3.9-IV0"
-    assert [str(e) for e in changes(world)[len(told) :]] == [
+    assert [str(e) for e in changes(world)[len(before) :]] == [
         "ProtocolChanged(detail='inter.broker.protocol.version is 3.9-IV0 now, and was 2.4-IV1')"
     ]
 
@@ -211,7 +211,7 @@ def test_a_warning_ends_with_its_cause() -> None:
     assert world.claimant.warnings == ()
 
 
-def test_nobody_is_asked_again_while_nothing_changes_but_now_and_then() -> None:
+def test_no_broker_is_asked_again_while_nothing_changes_but_now_and_then() -> None:
     broker = Broker()
     world = World(AUTO).runs(broker)
     world.passes()
@@ -232,7 +232,7 @@ def test_what_turns_out_later_forbids_nothing_any_more() -> None:
     world.restarts(1, Broker())
     world.goes_on(20.0)
 
-    assert not [event for event in world.told if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
     assert "this process is not reached" in world.claimant.warnings[0]
 
 

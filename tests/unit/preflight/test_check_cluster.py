@@ -1,4 +1,4 @@
-"""`run --check-cluster` comes to an end, whatever ZooKeeper does meanwhile."""
+"""`run --check-cluster` ends, whatever ZooKeeper does meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.settings import load
 
 
 class SilentBridge:
-    """A session that has begun, and gets no answer any more."""
+    """A session that was opened and gets no more answers."""
 
     def __init__(self, *_: Any) -> None:
         self.state = None
@@ -38,4 +38,4 @@ def test_a_look_that_does_not_end_is_given_up(
     settings = load(None, ["zookeeper.connect=zk:2181", "broker.id=901", f"listeners=PLAINTEXT://127.0.0.1:{port}"], {})
 
     assert check_cluster.run(settings, is_new_cluster=False, as_json=False) == check_cluster.UNREACHABLE
-    assert "was not over after 0.1 s" in capsys.readouterr().err
+    assert "did not finish within 0.1 s" in capsys.readouterr().err

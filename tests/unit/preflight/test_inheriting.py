@@ -1,4 +1,5 @@
-"""What all brokers have is in force where the operator has not said otherwise; where they differ, what protects."""
+"""The brokers' common settings apply where the operator has set none; where brokers differ, the most protective one
+does."""
 
 from __future__ import annotations
 
@@ -44,13 +45,13 @@ STRICT = {
 }
 
 
-def told(text: str) -> Broker:
-    """A broker that has this for delete.topic.enable."""
+def deleting(text: str) -> Broker:
+    """A broker with this value of delete.topic.enable."""
     return Broker(settings={"delete.topic.enable": text})
 
 
 def next_term(world: World) -> MachineSettings:
-    """By what the next term would decide."""
+    """The settings of the next term."""
 
     async def built() -> MachineSettings:
         claimant = world.claimant
@@ -59,7 +60,7 @@ def next_term(world: World) -> MachineSettings:
     return asyncio.run(built())
 
 
-# what follows from what brokers tell
+# what follows from the brokers' reports
 
 
 def test_everything_that_a_controller_decides_by_is_asked_for() -> None:
@@ -111,14 +112,14 @@ def test_an_unclean_election_that_brokers_allow_for_themselves_has_to_be_allowed
 
 
 def test_no_topic_is_deleted_that_no_broker_would_delete_from_the_first_claim_on() -> None:
-    world = World().runs(told("false"), told("false"))
+    world = World().runs(deleting("false"), deleting("false"))
     world.passes()
 
     assert next_term(world).deletes_topics is False
 
 
 def test_what_is_set_explicitly_counts_although_all_brokers_have_something_else() -> None:
-    world = World("delete.topic.enable=true").runs(told("false"))
+    world = World("delete.topic.enable=true").runs(deleting("false"))
     world.passes()
 
     assert next_term(world).deletes_topics is True
@@ -132,18 +133,18 @@ def test_what_is_set_at_run_time_for_all_brokers_is_left_to_zookeeper_and_for_on
         assert (term.unclean_election, term.unclean_election_of_brokers) == (below, of_brokers)
 
 
-def test_until_a_broker_has_told_nothing_is_deleted_and_no_request_is_dropped() -> None:
+def test_until_a_broker_has_answered_nothing_is_deleted_and_no_request_is_dropped() -> None:
     world = World(is_new_cluster=True)
     world.passes()
     assert next_term(world).deletes_topics is None
     assert next_term(World("delete.topic.enable=true")).deletes_topics is True
 
-    world.starts(told("false"))
+    world.starts(deleting("false"))
     world.goes_on(10.0)
 
     assert next_term(world).deletes_topics is False
-    assert "they are known now" not in str(world.told)
-    assert "delete.topic.enable is false now, and was not known" in str(world.told)
+    assert "they are known now" not in str(world.emitted)
+    assert "delete.topic.enable is false now, and was not known" in str(world.emitted)
 
 
 def test_brokers_that_refuse_to_tell_leave_what_is_in_the_file_or_kafkas_default() -> None:
@@ -154,14 +155,14 @@ def test_brokers_that_refuse_to_tell_leave_what_is_in_the_file_or_kafkas_default
 
 
 def test_a_roll_of_the_brokers_is_followed_at_the_first_that_protects_and_the_last_that_does_not() -> None:
-    world = World().runs(told("true"), told("true"))
+    world = World().runs(deleting("true"), deleting("true"))
     world.passes()
 
     for number, text, expected, changes in ((1, "false", False, 1), (2, "false", False, 1), (1, "true", False, 1)):
-        world.restarts(number, told(text))
+        world.restarts(number, deleting(text))
         world.goes_on(10.0)
         assert (next_term(world).deletes_topics, len(changed(world))) == (expected, changes)
-    world.restarts(2, told("true"))
+    world.restarts(2, deleting("true"))
     world.goes_on(10.0)
 
     assert next_term(world).deletes_topics is True
@@ -169,7 +170,7 @@ def test_a_roll_of_the_brokers_is_followed_at_the_first_that_protects_and_the_la
 
 
 def test_a_broker_that_is_away_counts_as_it_was_for_a_while() -> None:
-    world = World().runs(told("true"), told("false"))
+    world = World().runs(deleting("true"), deleting("false"))
     world.passes()
 
     world.ensemble.write(RemoveNode("/brokers/ids/2"))
@@ -185,7 +186,7 @@ def test_what_is_set_for_one_broker_at_run_time_is_noticed_within_seconds() -> N
     world.passes()
     world.goes_on(20.0)
 
-    broker.told[UNCLEAN] = "!!false"
+    broker.reported[UNCLEAN] = "!!false"
     world.write("/config/brokers/1", b'{"version":1,"config":{"unclean.leader.election.enable":"false"}}')
     world.goes_on(6.0)
 
@@ -202,4 +203,6 @@ def test_a_policy_of_any_broker_judges_unless_the_operator_ignores_it() -> None:
 
 def changed(world: World) -> list[str]:
     """Why another term had to follow."""
-    return [event.detail for event in world.told if isinstance(event, ProtocolChanged) and "settings" in event.detail]
+    return [
+        event.detail for event in world.emitted if isinstance(event, ProtocolChanged) and "settings" in event.detail
+    ]

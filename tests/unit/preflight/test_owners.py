@@ -7,8 +7,8 @@ import pytest
 from controller.preflight.findings import Check, Gravity
 from controller.preflight.judging import judge
 from controller.preflight.sightings import Seen, Wanted
+from controller.zk.inspection import Place
 from controller.zk.rights import Granted, Right
-from controller.zk.whereabouts import Place
 from zk_layout.ids import BrokerId
 
 EVERYTHING = Right(31)
@@ -19,7 +19,7 @@ MAYBE_OURS = Granted(Right.READ, EVERYTHING, ("x509:CN=b",), Right.READ)
 
 
 def found(sets_acl: bool, *registrations: Granted) -> list[tuple[Gravity, str]]:
-    """What is said of rights, but for what is there to read and write."""
+    """The findings about rights, without those about reading and writing what exists."""
     wanted = Wanted(BrokerId(901), "zk:2181", "PLAINTEXT", None, sets_acl=sets_acl)
     seen = Seen(
         Place((), True, "abc", ()), {}, registrations={BrokerId(n): one for n, one in enumerate(registrations, 1)}

@@ -1,4 +1,4 @@
-"""What brokers tell of who judges requests decides whether clients are served, before a claim and in a term."""
+"""The authorizers that brokers report decide whether clients are served, before a claim and in a term."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def withheld(world: World) -> Withheld | None:
     return world.claimant.withheld
 
 
-def test_clients_are_served_once_brokers_have_told_that_nobody_judges() -> None:
+def test_clients_are_served_once_brokers_have_reported_that_they_have_no_authorizer() -> None:
     world = World().runs(Broker())
     assert withheld(world) == NOT_KNOWN_YET
     world.passes()
@@ -27,7 +27,7 @@ def test_clients_are_served_once_brokers_have_told_that_nobody_judges() -> None:
 
 
 @pytest.mark.parametrize("broker", [Broker(is_mute=True), Broker(newest={}), None])
-def test_clients_are_not_served_while_no_broker_tells(broker: Broker | None) -> None:
+def test_clients_are_not_served_while_no_broker_answers(broker: Broker | None) -> None:
     world = World(is_new_cluster=True)
     if broker is not None:
         world.runs(broker)
@@ -39,13 +39,13 @@ def test_clients_are_not_served_while_no_broker_tells(broker: Broker | None) -> 
 def test_clients_are_not_served_where_one_broker_judges_by_what_is_not_here() -> None:
     world = World().runs(Broker(), Broker(authorizer=ACLS))
     world.passes()
-    assert withheld(world) == Withheld(
-        f"broker 2 judges requests by {ACLS}, and this process has no authorizer", is_known=True
-    )
+    assert withheld(world) == Withheld(f"broker 2 uses the authorizer {ACLS}, and this process has none", is_known=True)
 
     world = World(OURS).runs(Broker(), Broker(authorizer=ACLS), Broker(authorizer=FOREIGN))
     (warning,) = world.passes().warnings
-    assert f"broker 3 judges requests by {FOREIGN}, and this process by {ACLS}: clients are not served" in warning.text
+    assert (
+        f"broker 3 uses the authorizer {FOREIGN}, and this process uses {ACLS}: clients are not served" in warning.text
+    )
     found = withheld(world)
     assert found is not None
     assert found.is_known
@@ -70,7 +70,7 @@ def test_what_needs_no_acl_here_or_there_alone_is_a_warning(grant: str) -> None:
     assert not World(OURS, grant).runs(has).passes().warnings
 
 
-def test_the_operator_may_open_the_door() -> None:
+def test_the_operator_may_serve_clients_all_the_same() -> None:
     world = World("controller.preflight.tolerate=authorizer").runs(Broker(authorizer=ACLS))
     assert world.passes().warnings
     assert withheld(world) is None
@@ -81,29 +81,29 @@ def test_who_leads_refuses_clients_from_the_first_broker_on_that_judges_and_must
     world.passes()
     world.goes_on(120)
     assert withheld(world) is None
-    told = len(world.told)
+    before = len(world.emitted)
 
     with capture_logs() as logs:
         world.restarts(1, Broker(authorizer=ACLS))
         world.goes_on(LOOKS_WITHIN_S)
     errors = [line for line in logs if line["log_level"] == "error"]
-    assert [line["event"] for line in errors] == ["requests of clients are refused, those of brokers are not"]
+    assert [line["event"] for line in errors] == ["refusing clients' requests; brokers are still served"]
     assert world.claimant.warnings
-    assert not [event for event in world.told[told:] if isinstance(event, Unsound)]
+    assert not [event for event in world.emitted[before:] if isinstance(event, Unsound)]
 
     world.restarts(2, Broker(authorizer=ACLS))
     world.goes_on(LOOKS_WITHIN_S)
-    unsound = [event for event in world.told[told:] if isinstance(event, Unsound)]
-    assert f"brokers 1, 2 judge requests by {ACLS}, and this process has no authorizer" in unsound[-1].reason
+    unsound = [event for event in world.emitted[before:] if isinstance(event, Unsound)]
+    assert f"brokers 1, 2 use the authorizer {ACLS}, and this process has none" in unsound[-1].reason
 
-    told = len(world.told)
+    before = len(world.emitted)
     for number in (1, 2):
         world.restarts(number, Broker())
-    world.until(Watching, told)
+    world.until(Watching, before)
     assert withheld(world) is None
 
 
-def test_what_brokers_have_told_counts_while_none_of_them_answers() -> None:
+def test_the_brokers_last_reports_count_while_none_of_them_answers() -> None:
     world = World().runs(Broker(), Broker(authorizer=ACLS))
     world.passes()
     for broker in world.brokers.values():

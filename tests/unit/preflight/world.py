@@ -1,4 +1,4 @@
-"""A simulated ZooKeeper, brokers that answer in memory, and a process that looks at them before it claims."""
+"""A simulated ZooKeeper, brokers that answer in memory, and a process that checks them before it claims."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Answer = Callable[[bytes], bytes | None]
 
 
 class Broker:
-    """What it says of itself; None of a protocol is a refusal, and while it is busy it says nothing of its protocol."""
+    """Its reports about itself: no protocol means a refusal, and a busy broker reports no protocol."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Broker:
     ) -> None:
         self.rack = rack
         self.also = also
-        self.told = {"authorizer.class.name": authorizer, **(settings or {})}
+        self.reported = {"authorizer.class.name": authorizer, **(settings or {})}
         self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
         self.protocol = protocol
         self.listener = listener
@@ -70,22 +70,22 @@ class Broker:
         self.asked = 0
 
     def answer(self, frame: bytes) -> bytes | None:
-        """One request."""
+        """Answer one request."""
         self.asked += 1
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return encode_api_versions(header, self.ranges)
-        return None if self.is_busy else encode_described(header, self.protocol, self.told)
+        return None if self.is_busy else encode_described(header, self.protocol, self.reported)
 
 
-def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[str, str] | None = None) -> bytes:
-    """An answer to DescribeConfigs v1 as brokers write it; what begins with `!` was set at run time for all brokers,
-    with `!!` for this one, and would otherwise be `false`."""
+def encode_described(header: RequestHeader, protocol: str | None, reported: Mapping[str, str] | None = None) -> bytes:
+    """An answer to DescribeConfigs v1 as brokers write it. A value that begins with `!` was set at run time for all
+    brokers, with `!!` for this one, and would otherwise be `false`."""
     error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
     configs = struct.pack(">i", 0)
     if protocol is not None:
-        all_of_it = {"inter.broker.protocol.version": protocol, **(told or {})}
+        all_of_it = {"inter.broker.protocol.version": protocol, **(reported or {})}
         configs = struct.pack(">i", len(all_of_it))
         for key, value in all_of_it.items():
             source = (b"\4", b"\3", b"\2")[len(value) - len(value.lstrip("!"))]
@@ -98,7 +98,7 @@ def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[
 
 
 class Answering:
-    """The writing end of a connection in memory; what is written is answered at once."""
+    """The writing end of a connection in memory; every request is answered at once."""
 
     def __init__(self, reader: asyncio.StreamReader, answer: Answer) -> None:
         self._reader = reader
@@ -127,7 +127,7 @@ class World:
 
     def __init__(self, *settings: str, is_new_cluster: bool = False) -> None:
         self.ensemble = Ensemble()
-        self.told: list[Event] = []
+        self.emitted: list[Event] = []
         self.verdicts: list[Verdict] = []
         self.brokers: dict[BrokerId, Broker] = {}
         self.is_reached = True
@@ -155,7 +155,7 @@ class World:
             wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
-        self.claimant = Claimant(self.settings.claim, self, self.told.append, new_bridge=self._bridge)
+        self.claimant = Claimant(self.settings.claim, self, self.emitted.append, new_bridge=self._bridge)
 
     # the cluster
 
@@ -167,7 +167,7 @@ class World:
         return self
 
     def starts(self, broker: Broker) -> BrokerId:
-        """One more broker."""
+        """Start one more broker."""
         number = BrokerId(len(self.brokers) + 1)
         endpoint = Endpoint(broker.listener, f"broker-{number}", PORT, "PLAINTEXT")
         self.brokers[number] = broker
@@ -177,7 +177,7 @@ class World:
         return number
 
     def restarts(self, number: int, broker: Broker) -> None:
-        """A broker comes back as another."""
+        """Replace a broker by another."""
         path = BrokerAddress(BrokerId(number)).path
         data = self.ensemble.zookeeper.nodes[path].data
         self.ensemble.write(RemoveNode(path))
@@ -185,7 +185,7 @@ class World:
         self.brokers[BrokerId(number)] = self._answering[f"broker-{number}", PORT] = broker
 
     def write(self, path: str, data: bytes) -> None:
-        """Somebody writes a znode, with all above it."""
+        """Another client writes a znode, and creates its parents."""
         nodes = self.ensemble.zookeeper.nodes
         if parent := path.rpartition("/")[0]:
             self.ensemble.zookeeper.make_path(parent)
@@ -194,19 +194,19 @@ class World:
         self.ensemble.write(MakeNode(path, data))
 
     def has(self, value: Any, address: Any) -> World:
-        """A znode holds this value."""
+        """A znode has this value."""
         self.write(address.path, catalog.encode(value))
         return self
 
     # the process
 
     def until(self, kind: type[_Told], after: int = 0) -> _Told:
-        """The process runs until it has told something of this kind; that."""
+        """Run the process until it emits an event of this kind; return that."""
         if not self._loop._tasks:
             self._loop.start(self.claimant.reach())
 
         def found() -> _Told | None:
-            return next((event for event in self.told[after:] if isinstance(event, kind)), None)
+            return next((event for event in self.emitted[after:] if isinstance(event, kind)), None)
 
         return self.ensemble.until(found)
 
@@ -214,18 +214,18 @@ class World:
         """Why it does not claim; nothing was written."""
         before = dict(self.ensemble.zookeeper.nodes)
         event = self.until(Unsound)
-        assert Watching() not in self.told
+        assert Watching() not in self.emitted
         assert dict(self.ensemble.zookeeper.nodes) == before
         return event.reason
 
     def passes(self) -> Verdict:
-        """It may claim; what it has found."""
+        """It may claim; return its findings."""
         self.until(Watching)
-        assert not [event for event in self.told if isinstance(event, Unsound)]
+        assert not [event for event in self.emitted if isinstance(event, Unsound)]
         return self.verdicts[-1]
 
     def goes_on(self, for_s: float) -> None:
-        """Time goes by."""
+        """Let time pass."""
         clock = self.ensemble.clock
         until = clock.now + for_s
         clock.after(for_s, lambda: None)
@@ -233,14 +233,14 @@ class World:
             pass
 
     def claims(self) -> Event:
-        """What a claim comes to."""
+        """The outcome of a claim."""
         task = self._loop.start(self.claimant.claim(replace=True))
         self.ensemble.until(task.done)
         result: Event = task.result()
         return result
 
     async def look(self, bridge: Bridge, clash: Any) -> Verdict:
-        """As the daemon's, and remembered."""
+        """As the daemon's, and recorded."""
         if self.bug is not None:
             raise self.bug
         verdict = await self._look(bridge, clash)
@@ -256,12 +256,12 @@ class World:
         return Bridge(settings, kazoo_client(settings, self.ensemble.network, self._loop, dial))
 
     async def open_connection(self, endpoint: Endpoint) -> Any:
-        """A dialer's only duty."""
+        """Connect; a dialer's only duty."""
         address = endpoint.host, endpoint.port
         broker = self._answering.get(address)
         is_us = address == OUR_ADDRESS and self.is_reached
         if (broker is None or broker.is_mute) and not is_us:
-            raise ConnectionRefusedError(f"nobody listens at {endpoint.host}:{endpoint.port}")
+            raise ConnectionRefusedError(f"connection refused at {endpoint.host}:{endpoint.port}")
         reader = asyncio.StreamReader(loop=self._loop)
         return reader, Answering(reader, self._greeted if is_us or broker is None else broker.answer)
 

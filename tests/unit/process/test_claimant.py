@@ -1,4 +1,4 @@
-"""What does an operator hear while ZooKeeper cannot be reached, and what is looked at again before a claim?"""
+"""What does an operator see while ZooKeeper cannot be reached, and what is checked again before a claim?"""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SETTINGS = load(None, GIVEN, {}, {"inter.broker.protocol.version": parse_wanted}
 
 def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge, "SILENT_S", 0.01)
-    told: list[Event] = []
-    nobody: Any = None
+    events: list[Event] = []
+    unused: Any = None
 
     async def wait() -> None:
-        reaching = asyncio.create_task(Claimant(SETTINGS.claim, nobody, told.append).reach())
+        reaching = asyncio.create_task(Claimant(SETTINGS.claim, unused, events.append).reach())
         async with asyncio.timeout(10):
-            while not told:
+            while not events:
                 await asyncio.sleep(0.01)
         reaching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -45,10 +45,12 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: 
 
     asyncio.run(wait())
 
-    assert told == [Unreachable(f"no ZooKeeper server has answered at {ADDRESS} for 0.01 s")]
+    assert events == [Unreachable(f"no ZooKeeper server has answered at {ADDRESS} for 0.01 s")]
 
 
-def claimant_at(ensemble: Ensemble, told: list[Event], *, never_claims: bool = False) -> tuple[Claimant, SimulatedLoop]:
+def claimant_at(
+    ensemble: Ensemble, events: list[Event], *, never_claims: bool = False
+) -> tuple[Claimant, SimulatedLoop]:
     """One that finds the cluster sound, and has a simulated ZooKeeper."""
     loop = SimulatedLoop(ensemble.clock)  # type: ignore[abstract]  # it asks for no more
 
@@ -59,20 +61,20 @@ def claimant_at(ensemble: Ensemble, told: list[Event], *, never_claims: bool = F
         return Bridge(settings, kazoo_client(settings, ensemble.network, loop, dial))
 
     preflight: Any = NothingWrong()
-    claimant = Claimant(SETTINGS.claim, preflight, told.append, new_bridge=new_bridge, never_claims=never_claims)
+    claimant = Claimant(SETTINGS.claim, preflight, events.append, new_bridge=new_bridge, never_claims=never_claims)
     loop.start(claimant.reach())
     return claimant, loop
 
 
 def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() -> None:
     """ZooKeeper may have been restored from a copy that is older than this controller."""
-    ensemble, told = Ensemble(), list[Event]()
-    claimant, loop = claimant_at(ensemble, told)
-    ensemble.until(lambda: Watching() in told)
+    ensemble, events = Ensemble(), list[Event]()
+    claimant, loop = claimant_at(ensemble, events)
+    ensemble.until(lambda: Watching() in events)
 
     ensemble.zookeeper.close_session(claimant.bridge.session)
     ensemble.write(RemoveNode(reassignment_status.ROOT))
-    ensemble.until(lambda: Reconnected() in told)
+    ensemble.until(lambda: Reconnected() in events)
     claim = loop.start(claimant.claim(replace=False))
     ensemble.until(claim.done)
 

@@ -1,4 +1,4 @@
-"""Does the process carry out what its candidacy orders, whatever else is under way?"""
+"""Does the process carry out what its candidacy orders, whatever else is going on?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLAIMED = Claimed(ControllerEpoch(5), ZnodeVersion(5), BrokerEpoch(7))
 
 
 class Ensemble:
-    """What a process finds in ZooKeeper, as this test wants it."""
+    """What a process finds in ZooKeeper, as this test sets it up."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Ensemble:
 
 
 async def within(ending: Awaitable[int], timeout_s: float = 10.0) -> int:
-    """What it comes to, in time."""
+    """The exit code, in time."""
     async with asyncio.timeout(timeout_s):
         return await ending
 

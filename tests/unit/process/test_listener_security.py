@@ -1,4 +1,4 @@
-"""What the settings of a secured listener come to, and what of them cannot be used."""
+"""How is a secured listener built from its settings, and which of them are refused?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller.brokers.dialing import ListenerDialer
 from controller.commands.common import MISUSED
 from controller.commands.run import run
 from controller.connections.broker import BrokerConnection
-from controller.preflight.own_listeners import OwnDoorDialer
+from controller.preflight.own_listeners import OwnListenerDialer
 from controller.process import listener_security
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
@@ -73,13 +73,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def reached(found: Settings, listener: str, *, by_ourselves: bool = False) -> str:
-    """Why a connection to a server of these settings fails; empty if its server is heard."""
-    ways = listener_security.doors_of(found.listening, Users())
-    listening = [ListenerSettings(at.listener, at.host, 0, door=ways[at.listener]) for at in found.listening.bound]
+    """Why a connection to a server with these settings fails; empty if its server answers."""
+    ways = listener_security.listener_access(found.listening, Users())
+    listening = [ListenerSettings(at.listener, at.host, 0, access=ways[at.listener]) for at in found.listening.bound]
     server = Server(BrokerId(901), listening)
     await server.start()
     tls = {name: secured.tls for name, secured in found.listening.security.items() if secured.tls is not None}
-    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found.listening)
+    dialer = OwnListenerDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found.listening)
     protocol = found.listening.security[listener].protocol
     connection = BrokerConnection(dialer, Endpoint(listener, "127.0.0.1", server.ports[listener], protocol))
     try:
@@ -93,7 +93,7 @@ async def reached(found: Settings, listener: str, *, by_ourselves: bool = False)
 
 
 @pytest.mark.parametrize("listener", ["INSIDE", "CERTAIN", "OPEN"])
-def test_whoever_has_the_same_settings_is_let_in(listener: str, store: Path) -> None:
+def test_a_client_with_the_same_settings_is_admitted(listener: str, store: Path) -> None:
     assert asyncio.run(reached(written(store), listener)) == ""
 
 
@@ -102,14 +102,14 @@ def test_our_own_doors_are_heard_at_without_a_login(listener: str, store: Path) 
     assert asyncio.run(reached(written(store, "guessed"), listener, by_ourselves=True)) == ""
 
 
-def test_who_does_not_know_the_password_is_told_so(store: Path) -> None:
+def test_a_client_with_a_wrong_password_is_refused(store: Path) -> None:
     why = asyncio.run(reached(written(store, "guessed"), "INSIDE"))
 
     assert "SCRAM-SHA-512: the broker refuses the login" in why
     assert "guessed" not in why
 
 
-def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
+def test_a_listener_without_credentials_is_not_connected_to(store: Path) -> None:
     dialer = listener_security.dialer_of(written(store).listening)
 
     assert isinstance(dialer, ListenerDialer)
@@ -143,7 +143,9 @@ def test_what_can_be_used_is_found_good_and_wants_users_of_zookeeper(store: Path
         ),
     ],
 )
-def test_all_that_cannot_be_used_is_told_at_once_without_a_secret(more: dict[str, str], why: str, store: Path) -> None:
+def test_every_unusable_setting_is_reported_at_once_without_a_secret(
+    more: dict[str, str], why: str, store: Path
+) -> None:
     with pytest.raises(BadSettings) as caught:
         listener_security.check(written(store, **more))
 
@@ -180,14 +182,14 @@ def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path
         listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required;",
         sasl__oauthbearer__jwks__endpoint__url=keys.as_uri(),
     )
-    door = listener_security.doors_of(found.listening, Users())["PLAIN"]
-    assert door.login is not None
-    login = door.login()
+    access = listener_security.listener_access(found.listening, Users())["PLAIN"]
+    assert access.login is not None
+    login = access.login()
     login.handshake("OAUTHBEARER")
 
     answered = login.authenticate(b"n,,\x01auth=Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA\x01\x01")
     assert b"invalid_token" in answered.auth_bytes
-    with pytest.raises(AuthenticationFailed, match="no known key fits"):
+    with pytest.raises(AuthenticationFailed, match="no known key matches"):
         login.authenticate(b"\x01")
 
 
@@ -206,7 +208,7 @@ def test_keys_are_fetched_and_what_was_good_stays(tmp_path: Path) -> None:
     assert source("1") == ({"kid": "1"},)
     keys.write_text(json.dumps({"keys": [{"kid": "2"}]}))
     until(lambda: source("2") == ({"kid": "2"},))
-    with pytest.raises(UnusableSecurity, match="must begin with one of"):
+    with pytest.raises(UnusableSecurity, match="must start with one of"):
         KeySource({url: "gopher://x"}, lambda *_: None)
 
 
@@ -231,7 +233,7 @@ def until(is_so: object) -> None:
         time.sleep(0.005)
 
 
-def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
+def test_unsigned_tokens_are_warned_of(store: Path) -> None:
     found = written(
         store,
         listener__name__plain__sasl__enabled__mechanisms="OAUTHBEARER",
@@ -239,7 +241,7 @@ def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
     )
 
     with capture_logs() as said:
-        listener_security.doors_of(found.listening, Users())
+        listener_security.listener_access(found.listening, Users())
 
     (warning,) = said
     assert (warning["log_level"], warning["listener"]) == ("warning", "PLAIN")

@@ -1,4 +1,4 @@
-"""What a machine knows of the configuration is what the operator and this release say."""
+"""A machine's knowledge of the configuration comes from the operator and this release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the process of simulated worlds still have all the parts that a process has?"""
+"""Does the process of simulated worlds still have all the parts of a real one?"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ HOME = "/disk1"
 
 
 def status(request_id: int) -> RequestStatus:
-    """What became of a request of which one move has arrived."""
+    """The status of a request of which one move has completed."""
     return RequestStatus(RequestId(request_id), "AlterPartitionReassignments", 0, 0, None, {"completed": 1}, ())
 
 
@@ -37,7 +37,7 @@ def on(*brokers: int) -> Replicas:
 
 
 def at(text: str) -> TopicPartition:
-    """The partition that is written like this.
+    """The partition with this name.
 
     >>> at("a-b-0")
     TopicPartition(topic='a-b', partition=0)
@@ -155,7 +155,7 @@ class SimulatedCluster:
 
 
 class Hours:
-    """A clock that goes only when somebody sleeps."""
+    """A clock that advances only when a caller sleeps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""What each action asks of a cluster, and what it says."""
+"""What each action asks of a cluster, and what it prints."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_no_replica_is_proposed_or_placed_on_a_controller(tmp_path: Path) -> Non
 
     reasons = [
         "Unknown broker id 9; alive are 1,2,3,4",
-        "901 is a controller, which hosts no replicas: leave it out",
+        "901 is a controller, which hosts no replicas: remove it",
     ]
     assert str(proposal.value).splitlines() == reasons
     assert str(execution.value).splitlines() == reasons

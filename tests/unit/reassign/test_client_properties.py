@@ -1,4 +1,4 @@
-"""A Java client's properties: what they say about security is done or refused, and secrets are never said."""
+"""A Java client's properties: security is either applied or refused, and secrets are never shown."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_token_is_fetched_for_the_tool() -> None:
         assert found.ignored == ()
 
 
-def test_without_a_token_nobody_is_connected_to() -> None:
+def test_without_a_token_no_broker_is_connected_to() -> None:
     with serving() as provider:
         provider.answers = [(401, '{"error": "invalid_client"}')]
         jaas = f'x.Y required clientId="c" clientSecret="{SECRET}";'

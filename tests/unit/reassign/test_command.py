@@ -1,4 +1,4 @@
-"""Which options go together; what is said when they do not, before anything is reached."""
+"""Which options go together, and what is printed when they do not, before any connection."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...],
     assert result.exit_code == MISUSED
 
 
-def test_every_mistake_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_every_mistake_is_named_before_any_request(tmp_path: Path) -> None:
     topics, properties = tmp_path / "topics.json", tmp_path / "client.properties"
     topics.write_text('{"topics":[{"topic":1}]}')
     properties.write_text("request.timeout.ms=soon")
@@ -128,7 +128,7 @@ def test_a_file_that_is_not_there_is_a_mistake_among_others() -> None:
 
 
 @pytest.mark.parametrize("option", ["--bootstrap-server", "--zookeeper"])
-def test_that_nobody_answers_is_said_long_before_the_time_out(
+def test_a_silent_address_is_reported_long_before_the_timeout(
     option: str, plan: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.reassign.command.SILENT_S", 0.05)
@@ -137,7 +137,7 @@ def test_that_nobody_answers_is_said_long_before_the_time_out(
     result = run(option, address, "--verify", "--reassignment-json-file", plan, "--timeout", "500")
 
     assert result.exit_code == UNREACHABLE
-    assert f"nobody has answered at {address} yet; trying for 0.5 s" in result.stderr
+    assert f"no broker has answered at {address} yet; trying for 0.5 s" in result.stderr
 
 
 def test_a_file_of_moves_may_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_why_brokers_hang_up_is_said_also_where_the_last_attempt_ran_out_of_time
         address = f"{host}:{port}"
 
         def hang_up_once() -> None:
-            server.accept()[0].close()  # from then on nobody answers
+            server.accept()[0].close()  # from then on no answer comes
 
         hanging_up = threading.Thread(target=hang_up_once)
         hanging_up.start()

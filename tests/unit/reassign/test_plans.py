@@ -1,4 +1,4 @@
-"""Files that people write by hand: what is wrong in them is said with its place, before a cluster is asked."""
+"""Files that people write by hand: each error is reported with its place, before any request to a cluster."""
 
 from __future__ import annotations
 

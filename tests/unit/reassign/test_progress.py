@@ -1,4 +1,4 @@
-"""What the tool says of moves follows from what it has been told, and never says more than everything."""
+"""What the tool says of moves follows from what it was sent, and never says more than everything."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_bytes_count_over_all_receiving_replicas() -> None:
     assert summed(ReplicaProgress(FIRST, 100, 1000), ReplicaProgress(SECOND, 300, 1000)) == (400, 2000)
 
 
-def test_what_is_copied_of_nobody_knows_how_much_does_not_count() -> None:
+def test_what_is_copied_of_an_unknown_total_does_not_count() -> None:
     assert summed(ReplicaProgress(FIRST, 100), ReplicaProgress(SECOND, 300, 1000)) == (300, 1000)
 
 
-def test_nobody_has_more_than_everything() -> None:
+def test_no_replica_has_more_than_everything() -> None:
     assert summed(ReplicaProgress(FIRST, 1100, 1000)) == (1000, 1000)

@@ -64,9 +64,9 @@ def test_bytes_rates_and_time_left_follow_from_the_sizes_of_directories() -> Non
 
 def test_what_our_controller_tells_is_taken_as_it_is() -> None:
     cluster, recorded = moving(product="kafka-zk-controller 0.1"), Recorded()
-    told = MoveProgress(7, "catching up", 1, "broker 3 is offline", (ReplicaProgress(3, 5, 10, 2.5, 2.0),))
+    reported = MoveProgress(7, "catching up", 1, "broker 3 is offline", (ReplicaProgress(3, 5, 10, 2.5, 2.0),))
     cluster.progress = {
-        at("a-0"): told,
+        at("a-0"): reported,
         at("a-1"): MoveProgress(8, "catching up", 1, None, (ReplicaProgress(4, 1, 10, 1.0, 9.0),)),
     }
     hours, asked = Hours(), Watch(Selection(), request_id=7)

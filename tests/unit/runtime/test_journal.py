@@ -1,4 +1,4 @@
-"""What the journal keeps can be read back and be lived through again."""
+"""What the journal records can be read back and replayed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_only_values_of_the_core_are_read(plain: object) -> None:
 
 
 def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:
-    with pytest.raises(TypeError, match="cannot be written down"):
+    with pytest.raises(TypeError, match="cannot be written to a journal"):
         to_plain(object())
 
 

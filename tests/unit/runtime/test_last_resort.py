@@ -1,4 +1,4 @@
-"""Does a process that waits for ever end all the same, and tell where it is when asked?"""
+"""Does a process that hangs end all the same, and show where it is when asked?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ threading.Event().wait({waits})
 
 
 def ended(first: float, then: str = "", waits: float = 60.0) -> tuple[int, str, float]:
-    """Exit code, log and time of a process that waits."""
+    """Exit code, log and time of a process that hangs."""
     began = time.monotonic()
     script = WAITS.format(first=first, then=then, waits=waits)
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
@@ -44,7 +44,7 @@ def test_one_that_ends_by_itself_is_left_alone() -> None:
     assert ended(0.1, "last.cancel()", waits=0.5)[:2] == (0, "")
 
 
-def test_where_tasks_and_threads_are_can_be_told() -> None:
+def test_where_tasks_and_threads_are_can_be_seen() -> None:
     async def waits() -> None:
         await asyncio.Event().wait()
 

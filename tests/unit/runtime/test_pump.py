@@ -21,7 +21,7 @@ class Named(Alarm, frozen=True):
 
 
 class Scripted:
-    """A machine that keeps its batches and gives what the script says."""
+    """A machine that records its batches and returns what the script says."""
 
     def __init__(self, script: Callable[[Sequence[Event], float], list[Effect]]) -> None:
         self.script = script
@@ -125,13 +125,13 @@ def test_an_exception_ends_the_term_and_nothing_is_decided_after_it(where: str) 
     async def story() -> None:
         def script(events: Sequence[Event], _: float) -> list[Effect]:
             if where == "turn":
-                raise RuntimeError("an invariant is broken")
+                raise RuntimeError("an invariant is violated")
             return [Notice("before", ""), Drained(), Notice("after", "")]
 
         stage = Stage(script)
 
         def drained(_: Drained) -> None:
-            raise RuntimeError("an invariant is broken")
+            raise RuntimeError("an invariant is violated")
 
         stage.pump._perform[Drained] = drained
         stage.pump.emit(Loaded())
@@ -140,7 +140,7 @@ def test_an_exception_ends_the_term_and_nothing_is_decided_after_it(where: str) 
         stage.pump.emit(Loaded())
         await stage.pump.run()
 
-        assert [str(error) for error in stage.broken] == ["an invariant is broken"]
+        assert [str(error) for error in stage.broken] == ["an invariant is violated"]
         assert stage.performed == ([] if where == "turn" else [Notice("before", "")])
         assert len(stage.machine.batches) == 1
         assert stage.pump.depth == 0
@@ -162,10 +162,10 @@ def test_after_stepping_down_no_further_effect_is_carried_out_and_no_alarm_rings
     asyncio.run(story())
 
 
-def test_an_effect_nobody_carries_out_is_found_before_anything_runs() -> None:
+def test_an_effect_without_a_performer_is_found_before_anything_runs() -> None:
     async def story() -> None:
         clock = Clock(asyncio.get_running_loop())
-        with pytest.raises(ValueError, match=r"nobody carries out Commit, Read, .*give the pump"):
+        with pytest.raises(ValueError, match=r"no performer for Commit, Read, .*give the pump"):
             Pump(Scripted(lambda *_: []), {}, clock, lambda _: None)
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Does systemd hear what it should, and from a loop that turns only?"""
+"""Does systemd get its notifications, and only from a loop that turns?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controller.runtime.service_manager import ServiceManager
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
-    """What systemd listens on."""
+    """The socket systemd listens on."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.setblocking(False)
@@ -65,7 +65,7 @@ def test_the_watchdog_hears_of_a_loop_only_while_it_turns(manager: socket.socket
 @pytest.mark.parametrize(
     "asked", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "x"}, {"WATCHDOG_USEC": "9000", "WATCHDOG_PID": "1"}]
 )
-def test_without_a_watchdog_of_ours_only_the_start_is_told(manager: socket.socket, asked: dict[str, str]) -> None:
+def test_without_a_watchdog_of_ours_only_the_start_is_reported(manager: socket.socket, asked: dict[str, str]) -> None:
     async def story() -> None:
         service = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), **asked})
         service.ready(asyncio.get_running_loop())
@@ -87,13 +87,13 @@ def test_an_abstract_address_is_understood() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "/no/such/socket"])
-def test_nobody_who_listens_is_no_harm(address: str) -> None:
+def test_a_missing_listener_does_no_harm(address: str) -> None:
     service = ServiceManager({"NOTIFY_SOCKET": address} if address else {})
     service.status("standby")
     service.close()
 
 
-def test_one_that_does_not_read_holds_nobody_up(manager: socket.socket) -> None:
+def test_one_that_does_not_read_blocks_nothing(manager: socket.socket) -> None:
     service = ServiceManager({"NOTIFY_SOCKET": manager.getsockname()})
     began = time.monotonic()
     for _ in range(10_000):

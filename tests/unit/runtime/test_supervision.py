@@ -1,4 +1,4 @@
-"""A part that never ends goes on whatever goes wrong in it, and everybody can see that it does."""
+"""A permanent part continues whatever goes wrong in it, and an operator can see that it does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.http.serving import LEADING, Process
 
 
 def lives(*ends: Exception | None) -> tuple[Callable[[], Awaitable[None]], asyncio.Event]:
-    """A life for each of these ends, and one that lasts."""
+    """A run for each of these ends, and one that lasts."""
     left, lasts = list(ends), asyncio.Event()
 
     async def live() -> None:
@@ -46,7 +46,7 @@ def test_a_part_lives_again_after_whatever_its_life_ended_with() -> None:
 
     assert counted == ["a part"] * 3
     assert [line["reason"] for line in said] == ["ValueError: x", "RecursionError: y z"]
-    assert troubles.now() == ("a part: a part of this process failed; it is tried again: RecursionError: y z",)
+    assert troubles.now() == ("a part: a part of this process failed; trying again: RecursionError: y z",)
 
 
 def test_a_part_is_well_again_once_a_life_has_gone_well() -> None:
@@ -57,7 +57,7 @@ def test_a_part_is_well_again_once_a_life_has_gone_well() -> None:
     assert troubles.now() == ()
 
 
-def test_a_cause_that_comes_and_goes_is_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cause_that_comes_and_goes_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     troubles = Troubles()
     with capture_logs() as said:
         for _ in range(3):

@@ -1,8 +1,8 @@
-"""A tag stands for the same class for ever, and what was written before there were tags is still read.
+"""A tag stands for the same class for ever, and journals from before tags can still be read.
 
-`tests/fixtures/journal/before-tags` was written by the last version that named modules: `every-class` has one value of
-each class, with all its fields; `term` is the life of a machine. `tags.txt` has every tag ever given, with the fields
-that its class ever had: tags and fields are added, none is removed.
+`tests/fixtures/journal/before-tags` was written by the last release that named modules: `every-class` has one value of
+each class, with all its fields; `term` is the life of a machine. `tags.txt` has every tag ever given, with all fields
+its class ever had: tags and fields are added, none is removed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def old_lines() -> list[dict[str, Any]]:
 
 
 def tags_for_modules(plain: Any) -> Any:
-    """What is written today for what was written then."""
+    """Today's form of what was written then."""
     if isinstance(plain, list):
         return [tags_for_modules(item) for item in plain]
     if not isinstance(plain, dict):
@@ -91,7 +91,7 @@ def test_the_module_in_an_old_name_does_not_matter(module: str) -> None:
     assert from_plain({"is": f"{module}:Woke", "alarm": {"is": f"{module}:Again"}}) == Woke(Again())
 
 
-def test_two_alarms_of_one_name_are_still_told_apart() -> None:
+def test_two_alarms_of_one_name_are_still_distinguished() -> None:
     of_topic = {"is": "controller.core.steps.aside:LookAgain", "topic": "orders"}
 
     assert from_plain(of_topic) == TryTopicAgain(TopicName("orders"))
@@ -108,7 +108,7 @@ def test_every_class_of_the_journals_before_tags_is_read_with_all_its_fields() -
 
 
 def test_a_term_from_before_tags_is_replayed_without_a_difference() -> None:
-    """Where a decision changes on purpose, the differences it makes here are listed instead of none."""
+    """Where a decision changes on purpose, the differences it causes here are listed instead of none."""
     entries = list(read(files(BEFORE_TAGS / "term")))
 
     assert len(entries) == 9
@@ -126,25 +126,25 @@ def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
 
     assert tag_of(Again) is None
     assert class_of("Machine") is None
-    with pytest.raises(TypeError, match="Again cannot be written down: no event and no effect holds one"):
+    with pytest.raises(TypeError, match="Again cannot be written to a journal: no event and no effect holds one"):
         to_plain(Again())
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
         (b'{"now": 0.0, "events": [{"is": "Slept"}], "effects": []}', "no message has the tag 'Slept' here"),
         (b'{"now": 0.0, "events": [{"is": "os:system"}], "effects": []}', "no message has the tag 'os:system' here"),
         (
             b'{"now": 0.0, "events": [{"is": "Woke", "bell": 1}], "effects": []}',
-            "'Woke' is written otherwise here (TypeError: Unexpected keyword argument 'bell')",
+            "'Woke' has other fields here (TypeError: Unexpected keyword argument 'bell')",
         ),
-        (b'{"is": "Woke"}', "no line of a journal (KeyError: 'now')"),
-        (b"{", "no line of a journal (DecodeError: Input data was truncated)"),
+        (b'{"is": "Woke"}', "not a line of a journal (KeyError: 'now')"),
+        (b"{", "not a line of a journal (DecodeError: Input data was truncated)"),
     ],
 )
 def test_what_is_not_understood_is_one_error_that_says_what_where_and_what_to_do(
-    tmp_path: Path, line: bytes, told: str
+    tmp_path: Path, line: bytes, reason: str
 ) -> None:
     path = tmp_path / "journal-000001.jsonl"
     path.write_bytes(b'{"now": 0.0, "events": [], "effects": []}\n' + line + b"\n")
@@ -152,4 +152,4 @@ def test_what_is_not_understood_is_one_error_that_says_what_where_and_what_to_do
     with pytest.raises(Unreadable) as caught:
         list(read([path]))
 
-    assert str(caught.value) == f"{path}, line 2: {told}; read it with the version of the controller that wrote it"
+    assert str(caught.value) == f"{path}, line 2: {reason}; read it with the version of the controller that wrote it"

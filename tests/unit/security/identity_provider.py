@@ -21,7 +21,7 @@ def signed(expires_s: float, **claims: Any) -> str:
 
 
 class Provider:
-    """What it answers, and what it was asked: the headers and the body of each request."""
+    """Its answers, and the requests it got: the headers and the body of each."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, str]] = []
@@ -32,17 +32,17 @@ class Provider:
         self.url = ""
 
     def gives(self, token: str) -> None:
-        """From now on this token, at once."""
+        """Give this token from now on, at once."""
         self.answers = [(200, json.dumps({"access_token": token, "token_type": "Bearer"}))]
 
     def answer(self) -> tuple[int, str]:
-        """The next one; the last one for ever."""
+        """The next answer; the last one for ever."""
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 @contextmanager
 def serving(identity: Path | None = None) -> Iterator[Provider]:
-    """One that listens, with TLS if it has an identity."""
+    """A provider that listens, with TLS if it has an identity."""
     provider = Provider()
 
     class Handler(BaseHTTPRequestHandler):
@@ -55,7 +55,7 @@ def serving(identity: Path | None = None) -> Iterator[Provider]:
             provider.is_asked.set()
             provider.may_answer.wait(10)
             status, text = provider.answer()
-            with contextlib.suppress(ConnectionError):  # who asked has gone
+            with contextlib.suppress(ConnectionError):  # the client has gone
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", text)

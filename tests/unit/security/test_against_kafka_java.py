@@ -1,6 +1,6 @@
 """Do JAAS settings and Kerberos names mean what they mean to Kafka's own Java classes?
 
-`fixtures/sasl/kafka_clients_3_9_1.txt` tells what those made of each line.
+`fixtures/sasl/kafka_clients_3_9_1.txt` has what those made of each line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said around the tokens of Kerberos? A context that is only played: no Kerberos is needed."""
+"""What is exchanged around the tokens of Kerberos? With a fake context: no Kerberos is needed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_our_own_side_agrees_to_no_protection_and_says_no_other_name() -> None:
         ([b"reply", b"w"], "signed or encrypted"),
     ],
 )
-def test_what_a_broker_may_not_say_is_told(answers: list[bytes], reason: str) -> None:
+def test_what_a_broker_may_not_say_is_reported(answers: list[bytes], reason: str) -> None:
     ours = GssapiLogin(lambda: Played([b"ticket", b""]))
     ours.auth_bytes()
     *before, last = answers
@@ -66,7 +66,7 @@ def test_what_a_broker_may_not_say_is_told(answers: list[bytes], reason: str) ->
         ours.receive(last)
 
 
-def test_no_ticket_is_told_with_its_reason() -> None:
+def test_a_missing_ticket_is_reported_with_its_reason() -> None:
     def none() -> Played:
         raise ValueError("Cannot contact any KDC\n for realm")
 

@@ -1,4 +1,4 @@
-"""Where do the keys for tokens come from, and from where never?"""
+"""Where are the keys for tokens fetched from, and from where never?"""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GOOD, FORGED = {"kid": "good"}, {"kid": "forged"}
 
 
 def gives(provider: Provider, *keys: Mapping[str, str]) -> None:
-    """From now on these keys."""
+    """Give these keys from now on."""
     provider.answers = [(200, json.dumps({"keys": keys}))]
 
 
 def fetched(url: str, identity: Path | None = None) -> tuple[tuple[Mapping[str, str], ...], str]:
-    """The keys, once there are some, or what was said instead."""
+    """The keys, once there are some, or the report instead."""
     said: list[str] = []
     trusting = {} if identity is None else {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(identity)}
     source = KeySource({URL: url}, lambda _, why: said.append(why), encrypting(trusting))

@@ -1,4 +1,4 @@
-"""Who is let in, by each mechanism, and what do others get to know?"""
+"""Who may log in, with each mechanism, and what do others learn?"""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_holder_of_a_delegation_token_is_its_owner_until_it_expires(mechanis
         ("ann", PASSWORD, 'tokenauth="true"'),
     ],
 )
-def test_whoever_does_not_belong_is_told_the_same_in_the_same_round(
+def test_every_refused_user_gets_the_same_answer_in_the_same_round(
     mechanism: str, user: str, password: str, more: str
 ) -> None:
     server, ours = given.login(), client(mechanism, user, password, more)
@@ -238,7 +238,7 @@ class TestAgain:
             "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism "
             "'PLAIN'"
         )
-        assert not failure.is_told
+        assert not failure.is_answered
 
     def test_a_failure_tells_that_it_was_a_later_login(self) -> None:
         server = given.login()
@@ -287,7 +287,7 @@ def test_whatever_comes_nothing_but_the_one_failure_is_raised(mechanism: str, to
     assert not server.is_open
 
 
-def test_ten_thousand_spoilt_tokens_let_nobody_in() -> None:
+def test_ten_thousand_spoilt_tokens_are_refused() -> None:
     chance = random.Random(12)
     clock = Clock()
     offered = given.mechanisms(clock)
@@ -320,11 +320,11 @@ def test_a_mechanism_without_its_login_module_is_named() -> None:
 @pytest.mark.parametrize(
     ("handler", "problem"),
     [
-        ("com.example.Ldap", "is Java"),
-        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "tokens are to be signed"),
+        ("com.example.Ldap", "is a Java class"),
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "require signed tokens"),
     ],
 )
-def test_nobody_is_judged_more_mildly_than_by_the_handler_that_is_set(handler: str, problem: str) -> None:
+def test_no_login_is_easier_than_with_the_handler_that_is_set(handler: str, problem: str) -> None:
     options = {"sasl.server.callback.handler.class": handler}
     settings = SaslSettings(enabled_mechanisms=("OAUTHBEARER",), jaas=given.JAAS, options=options)
     source = Sources(now_ms=Clock(), users=lambda *_: None, tokens=lambda _: None)

@@ -1,4 +1,4 @@
-"""With which token do we log in at brokers, when is the next one fetched, and what is said when there is none?"""
+"""Which token do we send to brokers, when is the next one fetched, and what is reported when there is none?"""
 
 from __future__ import annotations
 
@@ -146,10 +146,13 @@ def test_the_wait_doubles_until_there_is_no_patience_left() -> None:
         ((200, json.dumps({"token": SECRET})), " answers 200 without an access_token"),
         ((200, "[1]"), " answers 200 without an access_token"),
         ((200, "[" * 100_000), " answers 200 without an access_token"),
-        ((200, json.dumps({"access_token": SECRET})), "what was given is no JSON Web Token (DecodeError)"),
-        ((200, json.dumps({"access_token": signed(1)})), "has ended already; compare the clocks"),
-        ((200, json.dumps({"access_token": signed(1e20)})), "does not say when it ends (exp)"),
-        ((200, json.dumps({"access_token": signed(1e10, sub=" ")})), "does not say whose it is (sub)"),
+        ((200, json.dumps({"access_token": SECRET})), "the token is no JSON Web Token (DecodeError)"),
+        (
+            (200, json.dumps({"access_token": signed(1)})),
+            "has expired already; compare the clocks of this host and the identity provider",
+        ),
+        ((200, json.dumps({"access_token": signed(1e20)})), "does not say when it expires (exp)"),
+        ((200, json.dumps({"access_token": signed(1e10, sub=" ")})), "does not name its owner (sub)"),
     ],
 )
 def test_why_there_is_no_token_is_said_without_secrets(provider: Provider, answer: tuple[int, str], says: str) -> None:
@@ -265,7 +268,7 @@ def test_a_refusal_is_tried_again_after_ten_seconds(kept: tuple[Clock, Fetches, 
     assert tokens() == "token 2"
 
 
-def test_whatever_goes_wrong_nobody_waits_for_ever(kept: tuple[Clock, Fetches, BearerTokens, list[str]]) -> None:
+def test_whatever_goes_wrong_no_caller_waits_for_ever(kept: tuple[Clock, Fetches, BearerTokens, list[str]]) -> None:
     _, fetches, tokens, _ = kept
     fetches.failure = RuntimeError(SECRET)
 
@@ -281,7 +284,7 @@ def test_a_thread_keeps_the_token_fresh() -> None:
     def fetch() -> OwnToken:
         if clock.ms > NOW_MS:
             has_two.set()
-        clock.ms += 3_000_000  # it is time for the next one at once
+        clock.ms += 3_000_000  # the next one is due at once
         return OwnToken(Secret("t"), clock.ms + 100_000)
 
     tokens = BearerTokens(fetch, Refresh(), clock, lambda *_: None)
@@ -316,17 +319,17 @@ def test_unsigned_tokens_are_taken_by_kafkas_own_validator() -> None:
     [
         ("", {}, "unsecuredLoginStringClaim_sub is missing"),
         ('unsecuredLoginStringClaim_sub=" "', {}, "unsecuredLoginStringClaim_sub is missing"),
-        ('unsecuredLoginStringClaim_exp="1"', {}, "the claim exp cannot be chosen"),
+        ('unsecuredLoginStringClaim_exp="1"', {}, "the claim exp cannot be set"),
         ('unsecuredLoginNumberClaim_n="NaN"', {}, "unsecuredLoginNumberClaim_n must be a number"),
         ('unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"', {}, "LifetimeSeconds must be a number"),
-        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginExtension_auth="x"', {}, "and not auth"),
-        (BY_ID, {HANDLER: "x.Y"}, f"{HANDLER}: x.Y is Java"),
+        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginExtension_auth="x"', {}, "and not be auth"),
+        (BY_ID, {HANDLER: "x.Y"}, f"{HANDLER}: x.Y is a Java class"),
         (BY_ID, {HANDLER: ENDPOINT}, f"{URL} is missing"),
         (BY_ID, {HANDLER: ENDPOINT, URL: f"ftp://{SECRET}@h/t"}, f"{URL} must be a URL with http, https or file"),
         (BY_ID, {HANDLER: ENDPOINT, URL: "http://h:x/t"}, f"{URL} must be a URL"),
-        (BY_ID, {HANDLER: ENDPOINT, URL: "file:///no/such"}, "/no/such is no file that can be read"),
+        (BY_ID, {HANDLER: ENDPOINT, URL: "file:///no/such"}, "/no/such is not a readable file"),
         ('clientId="c"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "option clientSecret is missing"),
-        (f'{BY_ID} extension_a1="x"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "must be of letters"),
+        (f'{BY_ID} extension_a1="x"', {HANDLER: ENDPOINT, URL: "http://h/t"}, "must consist of letters"),
         (f'{BY_ID} ssl.truststore.location="/no"', {HANDLER: ENDPOINT, URL: "https://h/t"}, "ssl.truststore.location"),
         (BY_ID, {"sasl.oauthbearer.header.urlencode": "yes"}, "must be true or false"),
         (BY_ID, {"sasl.login.refresh.window.factor": "0.4"}, "must be a number from 0.5 to 1.0"),
@@ -355,5 +358,5 @@ def test_another_claim_may_say_whose_a_token_is() -> None:
     named: Any = partial(read_token, signed(1e10, sub="", name="c"))
 
     assert named(user_claim="name").expires_at_ms == 10**13
-    with pytest.raises(NoToken, match=r"whose it is \(sub\)"):
+    with pytest.raises(NoToken, match=r"name its owner \(sub\)"):
         named()

@@ -1,4 +1,4 @@
-"""Which signed tokens are good?"""
+"""Which signed tokens are valid?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXPECTED = {"sasl.oauthbearer.expected.audience": "kafka, other", "sasl.oauthbea
 
 
 def confused() -> str:
-    """Our public key, which everybody knows, taken for a shared secret."""
+    """Our public key, which is public, used as a shared secret."""
     public = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     parts = [urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "HS256", "kid": "r"}, CLAIMS)]
     signature = urlsafe_b64encode(hmac.digest(public, b".".join(parts), "sha256"))
@@ -65,7 +65,7 @@ def test_another_claim_can_name_the_user() -> None:
 
 
 def weakly(key: Any, jwk: str, algorithm: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    """A token signed with a key of a key set that its algorithm must not be used with."""
+    """A token signed with a key whose algorithm the key set does not allow."""
     with warnings.catch_warnings(action="ignore", category=InsecureKeyLengthWarning):
         return jwt.encode(CLAIMS, key, algorithm, headers={"kid": "w"}), json.loads(jwk) | {"kid": "w", **more}
 
@@ -80,7 +80,7 @@ def shared_secret(size: int, algorithm: str) -> tuple[str, dict[str, Any]]:
 
 
 def on_another_curve() -> tuple[str, dict[str, Any]]:
-    """As who signs with P-384 and SHA-256; ES256 is P-256."""
+    """Signed with P-384 and SHA-256; ES256 is P-256."""
     key = ec.generate_private_key(ec.SECP384R1())
     parts = [urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "ES256", "kid": "w"}, CLAIMS)]
     text = b".".join(part.rstrip(b"=") for part in parts)
@@ -155,7 +155,7 @@ def test_whatever_the_token_is_it_is_refused(token: str) -> None:
         judged(token)
 
 
-def test_a_token_for_somebody_is_refused_where_nobody_is_expected() -> None:
+def test_a_token_with_an_audience_is_refused_where_none_is_expected() -> None:
     with pytest.raises(TokenRefused, match="audience"):
         judged(signed(), **{"sasl.oauthbearer.expected.audience": ""})
 

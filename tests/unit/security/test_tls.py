@@ -90,12 +90,12 @@ def test_suites_are_chosen_by_java_s_names(
 @pytest.mark.parametrize(
     ("suites", "versions", "why"),
     [
-        (("TLS_AES_256_GCM_SHA384",), ("TLSv1.3",), "of TLSv1.3 all or none can be chosen here"),
+        (("TLS_AES_256_GCM_SHA384",), ("TLSv1.3",), "for TLSv1.3, name all of its suites or none here"),
         (OF_1_3, ("TLSv1.2",), "has none for the versions in ssl.enabled.protocols"),
         (
             ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_NULL_SHA", "eNULL"),
             ("TLSv1.2",),
-            "does not have, or not allow, TLS_RSA_WITH_NULL_SHA, eNULL",
+            "lacks or forbids TLS_RSA_WITH_NULL_SHA, eNULL",
         ),
         (("ALL:eNULL",), ("TLSv1.2",), "ALL:eNULL"),
     ],

@@ -20,7 +20,7 @@ from tests.unit.connections.certificates import clients, make_identity
 
 
 class Around:
-    """A clock, and what was said."""
+    """A clock, and what was reported."""
 
     def __init__(self, directory: Path) -> None:
         self.now = 0.0
@@ -43,7 +43,7 @@ def around(tmp_path: Path) -> Around:
 
 
 def shown(listener: ListenerTls, trusted: Path) -> str:
-    """The name in the certificate that a new client is shown."""
+    """The name in the certificate that a new client gets."""
     ours, theirs = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = listener.context().wrap_bio(ours, theirs, server_side=True)
     client = clients(trusted).wrap_bio(theirs, ours, server_hostname="127.0.0.1")
@@ -86,7 +86,7 @@ def test_one_that_cannot_be_used_is_said_once_and_changes_nothing(around: Around
     assert shown(listener, before) == "CN=server"
 
     (first, why), (second, _) = around.said
-    assert first == second == "certificates have changed and cannot be used; those of before stay in force"
+    assert first == second == "certificates have changed but cannot be used; the previous ones stay in force"
     assert "ssl.truststore.location" in why
 
 
@@ -106,19 +106,19 @@ def test_what_cannot_be_used_at_the_start_is_an_error(around: Around) -> None:
         around.listener()
 
 
-def test_a_failed_handshake_is_told_in_words(around: Around) -> None:
+def test_a_failed_handshake_is_explained_in_words(around: Around) -> None:
     listener = around.listener(auth=ClientAuth.REQUIRED)
     error = ssl.SSLError(1, "[SSL: X] x")
     error.reason = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
-    assert listener.reason(error) == "the client shows no certificate, and ssl.client.auth is required"
+    assert listener.reason(error) == "the client sent no certificate, and ssl.client.auth is required"
     error.reason = "SOMETHING_ELSE"
     assert listener.reason(error) == "SOMETHING_ELSE"
 
 
 WEAK = {
     "short": "ssl.keystore.location={file}: OpenSSL refuses its key as too short",
-    "sha1": "ssl.keystore.location={file}: OpenSSL refuses a certificate that is signed with SHA-1",
+    "sha1": "ssl.keystore.location={file}: OpenSSL refuses a certificate signed with SHA-1",
 }
 
 
@@ -143,7 +143,7 @@ def test_a_renewed_certificate_that_openssl_refuses_is_said_and_changes_nothing(
 
 
 def test_what_could_not_be_renewed_is_tried_again_although_no_file_changes(tmp_path: Path) -> None:
-    """A right to read that is given later changes no file, and neither does memory that is there again."""
+    """A permission granted later changes no file, and neither does memory that is available again."""
     said: list[str] = []
     ends: list[BaseException | None] = [None, MemoryError(), MemoryError(), RecursionError(), None, None]
     file = tmp_path / "file"

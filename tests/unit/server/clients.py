@@ -65,7 +65,7 @@ class Client:
 
 
 class Desk:
-    """A term that keeps what is asked, and answers when told to."""
+    """A term that records requests, and answers on demand."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from controller.wire.apis import ANSWERED, COMMANDS, SERVED, Api, ApiKey
 
-_SHOWN = SERVED.keys() | ANSWERED.keys() | COMMANDS.keys()  # whose versions; the others have those of the broker
+_SHOWN = SERVED.keys() | ANSWERED.keys() | COMMANDS.keys()  # these show versions; the others have those of the broker
 _INTRODUCTION = """# Requests
 
 <!-- Made by `tests.unit.server.requests_page`; a test compares, another finds requests of brokers that are missing. -->
 
-What becomes of each request of the Kafka protocol that this node is sent, by the leader of the controllers:
+What becomes of each request of the Kafka protocol that this node receives, on the replica that leads:
 
 - *served*: by the controller, in the versions shown. What a native controller refuses is refused with the same error.
 - *relayed*: to a live broker, byte for byte, in the versions of that broker; see `listeners` for when.
 - *answered*: by this node, which has no replicas.
-- *acknowledged*, and nothing else; CLUSTER_AUTHORIZATION_FAILED for who has not the right.
-- *closed*: the connection is closed with a warning, as a broker closes it over a request that it does not know.
+- *acknowledged*, and nothing else; CLUSTER_AUTHORIZATION_FAILED for a client without the right.
+- *closed*: the connection is closed with a warning, as a broker closes it over an unknown request.
 
-*Right* is what the client's own principal needs where there is an authorizer, whoever answers. What is relayed is
-judged here first, and passed on only to whom all of it is allowed; otherwise the connection is closed, so that the
-client asks a broker, which sees who it is and answers with Kafka's error, or with the part that it may see.
+*Right* is what the client's own principal needs where there is an authorizer, no matter which node answers. This node
+checks it before it relays a request, and relays only if all of the request is allowed. Otherwise it closes the
+connection, so that the client asks a broker, which sees the client's principal and answers with Kafka's error, or with
+the part that the client may see.
 """
 
 

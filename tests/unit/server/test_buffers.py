@@ -1,4 +1,4 @@
-"""What the system keeps for a connection is bounded: it counts as this process' memory in a container."""
+"""The system's memory for a connection is bounded: a container counts it as this process's."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_what_is_accepted_has_the_buffers_of_the_settings(option: int) -> None:
     small = asyncio.run(size_with(Limits(send_buffer_bytes=20_000, receive_buffer_bytes=20_000)))
     unbounded = asyncio.run(size_with(Limits(send_buffer_bytes=-1, receive_buffer_bytes=-1)))
 
-    assert small == 2 * 20_000  # Linux doubles it, for its own accounts
+    assert small == 2 * 20_000  # Linux doubles it, for its own bookkeeping
     assert unbounded > small

@@ -1,4 +1,4 @@
-"""Who is let in, and who has to go for it?"""
+"""Who is admitted, and which connection is closed for it?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 
 
 class House:
-    """ConnectionQuotas by name, each of whom remembers that it had to go."""
+    """Connections by name, each of which records that it was closed."""
 
     def __init__(self, *, most: int = 3, newcomers: int = 0, **limits: object) -> None:
         known = Limits(most_connections=most, most_newcomers=newcomers, **limits)  # type: ignore[arg-type] # by name
@@ -116,10 +116,10 @@ def test_when_answers_pile_up_the_one_who_has_not_taken_its_own_for_longest_goes
     assert house.quotas.hold(slow, shared, 1.0) is None
     assert house.quotas.hold(quick, shared, 2.0) is None
     assert house.quotas.unsent_bytes == 200
-    house.quotas.let_go(quick, shared)
+    house.quotas.release(quick, shared)
     assert house.quotas.hold(third, own, 3.0) is slow
 
-    house.quotas.let_go(slow, shared)
+    house.quotas.release(slow, shared)
     assert (house.gone, house.quotas.unsent_bytes) == (["slow"], 100)
 
 

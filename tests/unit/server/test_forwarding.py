@@ -1,4 +1,4 @@
-"""A replica that does not lead passes on what clients ask of the controller, once, and says so where it cannot."""
+"""A replica that does not lead passes on what clients ask the controller, once, and says so where it cannot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREATION = CreateTopics((NewTopic(ORDERS, 1, 1),), knows_quota_exceeded=False)
 
 
 class Leads:
-    """Who is known to lead: nobody at first."""
+    """The known leader: none at first."""
 
     def __init__(self, is_allowed: Authorizer = anybody) -> None:
         self.port: int | None = None
@@ -44,7 +44,7 @@ class Leads:
 
 
 async def answered(client: Client, server: Server, desk: Desk) -> Any:
-    """What a client is told if the term of `server` creates the topic."""
+    """The client's answer if the term of `server` creates the topic."""
     header = client.send(CREATION)
     (asked,) = await desk.until(1)
     assert asked.request == CREATION
@@ -53,7 +53,7 @@ async def answered(client: Client, server: Server, desk: Desk) -> Any:
 
 
 def error_of(reply: Any) -> ErrorCode:
-    """Of the only topic."""
+    """The error of the only topic."""
     (result,) = reply.results
     return ErrorCode(result.error)
 
@@ -95,7 +95,7 @@ def test_who_leads_again_answers_itself() -> None:
         leads, desk = Leads(), Desk()
         leads.port = free_port()
         async with serving(brokers=leads.brokers) as server, connected(server) as client:
-            assert error_of(await client.ask(CREATION)) is ErrorCode.NOT_CONTROLLER  # nobody listens there
+            assert error_of(await client.ask(CREATION)) is ErrorCode.NOT_CONTROLLER  # nothing listens there
             server.begin_term(desk.asked.append)
             assert error_of(await answered(client, server, desk)) is ErrorCode.NONE
 

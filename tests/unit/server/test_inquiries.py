@@ -1,4 +1,4 @@
-"""What becomes of a request when this process does not lead, or leads no longer?"""
+"""What happens to a request when this process does not lead, or no longer?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controller.core.messages.requests import (
     ListReassignments,
     Request,
 )
-from controller.server.inquiries import Inquiries, NothingKnown
+from controller.server.inquiries import Inquiries, NotLeading
 
 CALLER = Caller("PLAINTEXT", "127.0.0.1")
 OF_ANY_NODE: list[Request] = [
@@ -32,11 +32,11 @@ OF_ANY_NODE: list[Request] = [
 
 @pytest.mark.parametrize("request_", OF_ANY_NODE)
 def test_what_any_node_answers_is_left_to_a_broker(request_: Request) -> None:
-    """Clients that are told NOT_CONTROLLER would give up, because they did not look for the controller."""
+    """Clients that get NOT_CONTROLLER would give up, because they did not look for the controller."""
 
     async def story() -> None:
         inquiries = Inquiries()
-        with pytest.raises(NothingKnown):
+        with pytest.raises(NotLeading):
             await inquiries.ask(request_, CALLER)
 
         asked: list[Asked] = []
@@ -44,7 +44,7 @@ def test_what_any_node_answers_is_left_to_a_broker(request_: Request) -> None:
         asking = asyncio.ensure_future(inquiries.ask(request_, CALLER))
         await asyncio.sleep(0)
         inquiries.refuse_all()
-        with pytest.raises(NothingKnown):
+        with pytest.raises(NotLeading):
             await asking
         assert [one.request for one in asked] == [request_]
 

@@ -37,7 +37,7 @@ WITHIN_S = 10.0
 
 
 class OnlyNode:
-    """Leads a cluster of nobody else, and does whatever is asked."""
+    """Leads a cluster without other nodes, and carries out every request."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

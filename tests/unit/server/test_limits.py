@@ -1,4 +1,4 @@
-"""What arrives costs the one that sends it, and nobody else: with real sockets, a real term, real limits."""
+"""A request costs only its sender: with real sockets, a real term, real limits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FOUR_BYTES_EACH = varint(NAMES + 1) + bytes(4 * NAMES)
         pytest.param(header(32, 4) + b"\0" + varint(NAMES + 1) + b"\4\1\0\0" * NAMES + bytes(3), id="DescribeConfigs"),
     ],
 )
-def test_a_request_of_a_million_entries_holds_nobody_up(request_: bytes) -> None:
+def test_a_request_of_a_million_entries_delays_no_other(request_: bytes) -> None:
     async def story() -> None:
         async with reigning() as (reign, heart), connected(reign.server, LISTENER) as hostile:
             async with connected(reign.server, LISTENER) as healthy:
@@ -125,7 +125,7 @@ async def _everything(client: Client) -> bytes:
     return await client.reader.readexactly(size)
 
 
-def test_what_is_told_of_all_topics_is_made_anew_once_something_has_changed() -> None:
+def test_the_answer_with_all_topics_is_made_again_once_something_has_changed() -> None:
     async def story() -> None:
         async with reigning(Shape(3, 1)) as (reign, _), connected(reign.server, LISTENER) as client:
             before = await client.ask(DescribeCluster(None), 9)
@@ -183,7 +183,7 @@ def test_idle_clients_never_keep_a_broker_from_its_own_listener() -> None:
     asyncio.run(story())
 
 
-def test_clients_that_hang_up_before_their_answer_push_out_nobody() -> None:
+def test_clients_that_hang_up_before_their_answer_displace_no_client() -> None:
     """The fuzzer's clients wait for 0.2 s; describing a topic of 65,543 partitions took longer."""
     most, wide = 20, Shape(topics=1, partitions=20_000)
 
@@ -226,7 +226,7 @@ def test_an_update_of_metadata_is_acknowledged_without_keeping_it() -> None:
     asyncio.run(story())
 
 
-def test_nobody_waits_for_an_answer_longer_than_five_minutes() -> None:
+def test_no_client_waits_for_an_answer_longer_than_five_minutes() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server, connected(server) as client:
@@ -238,7 +238,7 @@ def test_nobody_waits_for_an_answer_longer_than_five_minutes() -> None:
     asyncio.run(story())
 
 
-def test_a_cause_is_told_a_few_times_and_then_with_a_count() -> None:
+def test_a_cause_is_logged_a_few_times_and_then_with_a_count() -> None:
     repeated = RepeatedLines(first=2, every_s=10.0)
 
     said = [repeated.say("a", at) for at in (0.0, 1.0, 2.0, 3.0, 10.0, 10.5, 11.0)]

@@ -126,7 +126,7 @@ def test_the_end_of_a_term_refuses_what_waits_and_what_comes() -> None:
     asyncio.run(story())
 
 
-def test_answers_to_nobody_are_dropped() -> None:
+def test_answers_without_a_waiting_client_are_dropped() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server:
@@ -151,7 +151,7 @@ def test_api_versions_lists_at_least_what_is_served_here() -> None:
 
             assert {key: reply.ranges[key] for key in SERVED} == dict(SERVED)
             assert {16, 32, 33, 35, 44, 66} <= reply.ranges.keys()
-            assert 10 not in reply.ranges  # nobody to relay to
+            assert 10 not in reply.ranges  # no broker to relay to
 
     asyncio.run(story())
 
@@ -159,7 +159,7 @@ def test_api_versions_lists_at_least_what_is_served_here() -> None:
 def test_an_unknown_version_of_api_versions_is_answered_so_that_the_client_can_choose_another() -> None:
     async def story() -> None:
         async with serving() as server, connected(server) as client:
-            future = struct.pack(">hhih", 18, 99, 7, -1) + b"fields nobody knows yet"
+            future = struct.pack(">hhih", 18, 99, 7, -1) + b"unknown new fields"
 
             answer = await client.ask_raw(future)
 
@@ -216,7 +216,7 @@ def test_a_huge_size_closes_the_connection_and_reserves_nothing() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", struct.pack(">i", 100) + b"half a req"])
-def test_a_client_that_hangs_is_closed_after_the_idle_time_and_disturbs_nobody(sent: bytes) -> None:
+def test_a_client_that_hangs_is_closed_after_the_idle_time_and_disturbs_no_other(sent: bytes) -> None:
     async def story() -> None:
         async with serving(Limits(idle_s=2.0)) as server, connected(server) as hanging:
             hanging.writer.write(sent)
@@ -358,7 +358,7 @@ def test_a_native_controller_that_takes_us_for_a_broker_is_obeyed_in_words(relea
 def test_a_process_that_looks_out_for_itself_learns_whether_it_was_reached() -> None:
     async def story() -> None:
         async with serving() as server, connected(server) as client:
-            by_name, by_another = server.expect("a test"), server.expect("somebody else")
+            by_name, by_another = server.expect("a test"), server.expect("another")
 
             header = client.send(ApiVersionsRequest())
             await client.receive(header)

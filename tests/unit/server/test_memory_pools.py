@@ -9,7 +9,7 @@ from controller.settings.limits import Limits
 from controller.wire.apis import ApiKey
 
 
-def test_whoever_asks_while_anything_is_left_gets_all_and_the_others_wait() -> None:
+def test_a_request_while_anything_is_left_gets_all_and_the_others_wait() -> None:
     async def story() -> None:
         pool, entered = MemoryPool(100), []
 

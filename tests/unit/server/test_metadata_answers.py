@@ -1,4 +1,4 @@
-"""An answer about the cluster is made in parts, and is the same as one made at once."""
+"""An answer about the cluster made in parts is the same as one made at once."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_topic_that_goes_while_it_is_described_is_not_half_there(topics: tuple
     assert body == MetadataEncoder(12).encode(expected)
 
 
-def test_where_rights_are_judged_everybody_is_shown_his_own() -> None:
+def test_with_an_authorizer_each_user_is_shown_its_own() -> None:
     ann, bob = structs.replace(CALLER, principal="User:ann"), structs.replace(CALLER, principal="User:bob")
 
     def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
@@ -118,7 +118,7 @@ def test_where_rights_are_judged_everybody_is_shown_his_own() -> None:
 
 
 @pytest.mark.parametrize("topics", [None, SOME])
-def test_who_asks_for_operations_is_told_them_in_each_part(topics: tuple[TopicReference, ...] | None) -> None:
+def test_operations_are_included_in_each_part_if_requested(topics: tuple[TopicReference, ...] | None) -> None:
     term = Asking(lambda _caller, operation, _resource: operation is not AclOperation.ALTER)
     with_all = DescribeCluster(topics, with_cluster_operations=True, with_topic_operations=True)
 
@@ -150,7 +150,7 @@ def test_topics_that_must_not_be_shown_take_turns_as_well() -> None:
 
 
 class Slow(Asking):
-    """A term that needs a while for each answer; how many it makes at the same time."""
+    """A term that is slow to answer; counts its concurrent answers."""
 
     at_once = most_at_once = 0
 
@@ -163,7 +163,7 @@ class Slow(Asking):
         return reply
 
 
-def test_who_has_hung_up_keeps_nobody_waiting() -> None:
+def test_a_client_that_has_hung_up_keeps_no_other_waiting() -> None:
     term = Slow()
 
     async def story() -> int:

@@ -1,4 +1,4 @@
-"""Whoever describes the controller's node as a broker sees the settings that it was started with."""
+"""Clients that describe the controller's node as a broker see the settings it was started with."""
 
 from __future__ import annotations
 

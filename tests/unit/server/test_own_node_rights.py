@@ -1,4 +1,4 @@
-"""What is asked of the controller's own node needs the rights that it needs on a broker."""
+"""Requests about the controller's own node need the same rights as on a broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 def without(forbidden: AclOperation | None) -> Brokers:
-    """No brokers, and a judge who forbids one operation on the cluster."""
+    """No brokers, and an authorizer that forbids one operation on the cluster."""
 
     async def none() -> Sequence[LiveBroker]:
         return ()
@@ -136,15 +136,15 @@ def test_a_command_in_a_version_that_no_broker_knows_ends_the_connection(key: in
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "body", "is_flexible", "told"),
+    ("key", "version", "body", "is_flexible", "expected"),
     [
         (35, 4, b"\0\0", True, [("DescribeLogDirs", AclOperation.DESCRIBE, False)]),
-        (16, 1, b"", False, []),  # whoever may not see a group is told of none
+        (16, 1, b"", False, []),  # without a right to see a group, none is listed
         (44, 1, CLEARED_NEW, True, [("IncrementalAlterConfigs", AclOperation.ALTER_CONFIGS, True)]),
     ],
 )
-def test_what_was_decided_is_told_where_it_counts(
-    key: int, version: int, body: bytes, is_flexible: bool, told: list[object]
+def test_decisions_are_reported_where_they_count(
+    key: int, version: int, body: bytes, is_flexible: bool, expected: list[object]
 ) -> None:
     heard: list[tuple[str, AclOperation, bool]] = []
 
@@ -155,4 +155,4 @@ def test_what_was_decided_is_told_where_it_counts(
 
     asyncio.run(story())
 
-    assert heard == told
+    assert heard == expected

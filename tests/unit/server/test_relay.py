@@ -56,7 +56,7 @@ RANGES = {
 
 
 class Broker:
-    """Says what it answers, and answers everything else with its own number and the bytes it was sent."""
+    """Lists its versions, and answers everything else with its own number and the bytes it received."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -150,7 +150,7 @@ def test_what_a_client_has_no_right_to_is_not_passed_on() -> None:
                 client.writer.write(framed(find_coordinator(2)))
                 assert await client.is_hung_up_on()
             async with connected(server) as client:
-                client.writer.write(framed(struct.pack(">hhihi", 41, 0, 3, -1, -1)))  # whose tokens? the asker's
+                client.writer.write(framed(struct.pack(">hhihi", 41, 0, 3, -1, -1)))  # tokens belong to the client
                 assert await client.is_hung_up_on()
 
     with capture_logs() as logs:
@@ -404,7 +404,7 @@ def test_a_broker_that_cannot_be_reached_does_not_hide_what_the_others_answer() 
     asyncio.run(story())
 
 
-def test_metadata_that_waits_for_a_broker_keeps_nobody_waiting_who_is_answered_here() -> None:
+def test_metadata_that_waits_for_a_broker_delays_no_request_answered_here() -> None:
     async def story() -> None:
         limits = Limits(open_bytes=1)
         async with (

@@ -1,4 +1,4 @@
-"""A listener on which clients log in: nobody asks anything before, and everybody is who has logged in."""
+"""A listener with logins: no request before one, and then every request is the user's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import ListReassignments
 from controller.security.login import Login
 from controller.server.listener import ListenerSettings
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.limits import Limits
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, framed
@@ -47,7 +47,7 @@ FAILED = "Authentication failed: Invalid username or password"
 
 
 def guarded(make_login: Callable[[], Login] = login, tls: Tls | None = None) -> list[ListenerSettings]:
-    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(tls, make_login))]
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(tls, make_login))]
 
 
 async def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> tuple[int, tuple[str, ...]]:
@@ -64,7 +64,7 @@ async def authenticate(client: Client, token: bytes, version: int = 2) -> Authen
 
 
 def asked_of(story: Callable[[Any, Desk], Any], listeners: list[ListenerSettings]) -> list[Asked]:
-    """What a term hears while a story is told."""
+    """The requests that reach a term during a story."""
     desk = Desk()
 
     async def whole() -> None:
@@ -111,7 +111,7 @@ def test_clients_before_kip_152_send_bare_tokens() -> None:
     assert asked.caller.principal == "User:ann"
 
 
-def test_a_wrong_password_is_told_late_and_ends_the_connection() -> None:
+def test_a_wrong_password_is_answered_late_and_ends_the_connection() -> None:
     async def story(server: Any, _: Desk) -> None:
         async with connected(server) as client:
             await handshake(client)
@@ -164,8 +164,8 @@ def test_how_much_may_be_said_before_a_login_is_set_for_each_listener(most: int,
             else:
                 assert await client.is_hung_up_on()
 
-    door = Door(login=login, most_login_bytes=most)
-    assert not asked_of(story, [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=door)])
+    access = ListenerAccess(login=login, most_login_bytes=most)
+    assert not asked_of(story, [ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=access)])
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,8 @@ def test_a_login_that_counts_no_more_must_be_repeated() -> None:
     assert [a.caller.principal for a in asked] == ["User:ann"] * 2
 
 
-def test_delegation_tokens_are_not_asked_for_on_behalf_of_somebody_else() -> None:
-    """The broker would take this process for the asker, and the token would be its own."""
+def test_delegation_tokens_are_not_asked_for_on_behalf_of_another_user() -> None:
+    """The broker would take this process for the owner, and the token would be its own."""
 
     async def story() -> None:
         async with (
@@ -263,7 +263,7 @@ def test_delegation_tokens_are_not_asked_for_on_behalf_of_somebody_else() -> Non
 def test_logins_wait_until_users_are_known() -> None:
     async def story() -> None:
         known = asyncio.Event()
-        listeners = [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(None, login, known.wait))]
+        listeners = [ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(None, login, known.wait))]
         async with serving(listeners=listeners) as server, connected(server) as client:
             await client.ask(ApiVersionsRequest())
             shaking = asyncio.create_task(handshake(client))
@@ -280,7 +280,9 @@ def test_logins_wait_until_users_are_known() -> None:
 
 def test_who_waits_too_long_for_users_to_be_known_is_hung_up_on_and_not_refused() -> None:
     async def story() -> None:
-        listeners = [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(None, login, asyncio.Event().wait))]
+        listeners = [
+            ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(None, login, asyncio.Event().wait))
+        ]
         async with serving(Limits(request_s=0.1), listeners=listeners) as server, connected(server) as client:
             client.writer.write(encode_handshake(RequestHeader(ApiKey.SASL_HANDSHAKE, 1, 7, "a test"), "PLAIN"))
             assert await client.is_hung_up_on()
@@ -292,8 +294,8 @@ ALTER_PARTITION = b"\0\x38"
 
 
 def crowded(is_allowed: Authorizer, *before: Callable[[Client], Any]) -> bool:
-    """Whether a broker still gets in on its listener, where each place is taken by somebody who does this."""
-    inside = [ListenerSettings("INSIDE", "127.0.0.1", 0, door=Door(None, login))]
+    """Whether a broker is still admitted on its listener when clients that do this occupy every place."""
+    inside = [ListenerSettings("INSIDE", "127.0.0.1", 0, access=ListenerAccess(None, login))]
     limits, rights = Limits(most_connections=2), askable([], is_allowed=is_allowed)
 
     async def story() -> bool:
@@ -330,7 +332,9 @@ def test_who_only_says_that_it_is_a_broker_keeps_no_broker_out() -> None:
 
 
 def test_who_has_not_logged_in_goes_before_a_client_that_has() -> None:
-    listeners = [ListenerSettings(name, "127.0.0.1", 0, door=Door(None, login)) for name in ("INSIDE", "OUTSIDE")]
+    listeners = [
+        ListenerSettings(name, "127.0.0.1", 0, access=ListenerAccess(None, login)) for name in ("INSIDE", "OUTSIDE")
+    ]
 
     async def story() -> None:
         async with (
@@ -350,7 +354,7 @@ def test_who_has_not_logged_in_goes_before_a_client_that_has() -> None:
 
 @pytest.mark.parametrize(("size", "is_read"), [(500_000, True), (600_000, False)])
 def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> None:
-    """Also where they ask for the versions, which anybody may."""
+    """Also when it asks for the versions, which any client may."""
 
     async def story() -> None:
         async with serving(listeners=guarded()) as server, connected(server) as client:
@@ -365,8 +369,10 @@ def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> Non
     asyncio.run(story())
 
 
-def test_strangers_on_the_listener_of_brokers_push_out_nobody_who_has_logged_in() -> None:
-    listeners = [ListenerSettings(name, "127.0.0.1", 0, door=Door(None, login)) for name in ("INSIDE", "OUTSIDE")]
+def test_strangers_on_the_listener_of_brokers_displace_no_client_that_has_logged_in() -> None:
+    listeners = [
+        ListenerSettings(name, "127.0.0.1", 0, access=ListenerAccess(None, login)) for name in ("INSIDE", "OUTSIDE")
+    ]
     most, strangers = 10, 40
 
     async def story() -> int:

@@ -1,4 +1,5 @@
-"""Who has exceeded a quota is answered at once, and not heard again until its time is over; nobody else waits."""
+"""A client that has exceeded a quota is answered at once, and not read until its time is over; no other client
+waits."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def test_the_answer_comes_at_once_and_the_next_request_is_read_when_the_time_is_
         async with serving() as server, connected(server) as client, connected(server) as other:
             server.begin_term(desk.asked.append)
             began = loop.time()
-            told = await answered(client, server, desk, TopicsCreated((), SOME_MS), version)
-            assert told.throttle_ms == (SOME_MS if version >= 2 else 0)
+            result = await answered(client, server, desk, TopicsCreated((), SOME_MS), version)
+            assert result.throttle_ms == (SOME_MS if version >= 2 else 0)
             assert loop.time() - began < SOME_MS / 1000
 
             client.send(CREATION, version)
@@ -87,7 +88,7 @@ def test_who_hangs_up_meanwhile_is_forgotten() -> None:
     asyncio.run(story())
 
 
-def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() -> None:
+def test_a_forwarded_client_waits_before_its_next_request_until_the_throttle_ends() -> None:
     async def story() -> None:
         leads, desk, loop = Leads(), Desk(), asyncio.get_running_loop()
         async with (
@@ -98,8 +99,8 @@ def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() 
         ):
             leads.port = leader.ports["OUTSIDE"]
             leader.begin_term(desk.asked.append)
-            told = await answered(client, leader, desk, TopicsCreated((), SOME_MS))
-            assert told.throttle_ms == SOME_MS
+            result = await answered(client, leader, desk, TopicsCreated((), SOME_MS))
+            assert result.throttle_ms == SOME_MS
             began = loop.time()
             await answered(other, leader, desk, TopicsCreated())
             assert loop.time() - began < SOME_MS / 1000 - 0.1
@@ -109,7 +110,7 @@ def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() 
     asyncio.run(story())
 
 
-def test_who_calls_itself_a_relay_waits_as_everybody_does() -> None:
+def test_a_client_that_claims_to_be_a_relay_waits_like_any_other() -> None:
     async def story() -> None:
         desk, loop = Desk(), asyncio.get_running_loop()
         async with serving() as leader, connected(leader) as client:
@@ -124,7 +125,7 @@ def test_who_calls_itself_a_relay_waits_as_everybody_does() -> None:
 
 
 def introduction() -> bytes:
-    """By which another process of ours says that it is one: ApiVersions 0."""
+    """How another process of ours introduces itself: ApiVersions 0."""
     name = CLIENT_ID.encode()
     return bytes((0, 18, 0, 0, 0, 0, 0, 1, 0, len(name))) + name
 
@@ -151,12 +152,12 @@ def test_who_has_logged_in_is_not_passed_on_where_users_have_quotas(limits_users
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_somebody_else_s_answer_says_how_long_to_wait_in_every_version(at: int) -> None:
+def test_another_nodes_answer_says_how_long_to_wait_in_every_version(at: int) -> None:
     key = api_key_of(REQUESTS[at])
     for version in range(SERVED[key].lowest, SERVED[key].highest + 1):
         header = RequestHeader(key, version, 2**31 - 1, "me")
-        told = throttle_ms_of(header, encode_reply(header, REPLIES[at]((), 123_456)))
-        assert told == (123_456 if version >= THROTTLED_SINCE[key] else 0)
+        result = throttle_ms_of(header, encode_reply(header, REPLIES[at]((), 123_456)))
+        assert result == (123_456 if version >= THROTTLED_SINCE[key] else 0)
         assert throttle_ms_of(header, b"\0\0\0\2\0") == 0
 
 

@@ -1,4 +1,4 @@
-"""A listener with TLS: who is there, and what becomes of who does not speak it."""
+"""A listener with TLS: who is there, and what happens to clients that do not speak it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import ListReassignments
 from controller.runtime.supervision import Troubles
 from controller.server.listener import ListenerSettings, Server
-from controller.server.service import Door
+from controller.server.service import ListenerAccess
 from controller.settings.limits import Limits
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
@@ -50,7 +50,7 @@ class Tls:
 
 
 def secured(identity: Path, verify: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> list[ListenerSettings]:
-    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(Tls(servers(identity, verify))))]
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(Tls(servers(identity, verify))))]
 
 
 def test_a_client_is_who_its_certificate_says_and_anonymous_without_one(identity: Path) -> None:
@@ -100,7 +100,7 @@ def test_who_says_nothing_is_given_up(identity: Path) -> None:
 
 
 class Refusing(Tls):
-    """A context that cannot be had for the first so many connections."""
+    """A context that fails for the first connections."""
 
     def __init__(self, context: ssl.SSLContext, refusals: int) -> None:
         super().__init__(context)
@@ -117,7 +117,9 @@ def test_a_listener_accepts_again_after_whatever_kept_it_from_that_and_is_not_re
     tls, troubles = Refusing(servers(identity), 2), Troubles()
 
     async def story() -> None:
-        async with serving(listeners=[ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(tls))]) as server:
+        async with serving(
+            listeners=[ListenerSettings("OUTSIDE", "127.0.0.1", 0, access=ListenerAccess(tls))]
+        ) as server:
             server.report_to(troubles)
             for _ in range(2):
                 with pytest.raises(OSError):
@@ -135,10 +137,10 @@ def test_a_listener_accepts_again_after_whatever_kept_it_from_that_and_is_not_re
 
 def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strangers(identity: Path) -> None:
     async def story() -> None:
-        door, is_over = Door(Tls(servers(identity))), threading.Event()
-        listeners = [ListenerSettings(name, "127.0.0.1", 0, door=door) for name in ("INSIDE", "OUTSIDE")]
+        access, is_over = ListenerAccess(Tls(servers(identity))), threading.Event()
+        listeners = [ListenerSettings(name, "127.0.0.1", 0, access=access) for name in ("INSIDE", "OUTSIDE")]
         async with serving(listeners=listeners, inter_broker_listener="INSIDE") as server:
-            server._service.handshakes.submit(is_over.wait)  # as many that are dear
+            server._service.handshakes.submit(is_over.wait)  # as many expensive ones
             try:
                 stranger = asyncio.create_task(shaken(server, "OUTSIDE"))
                 async with asyncio.timeout(5):
@@ -156,7 +158,7 @@ def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strange
 
 
 def mutated_hellos(count: int) -> list[bytes]:
-    """What a client says first, broken in all kinds of ways."""
+    """A client's first message, broken in all kinds of ways."""
     chance, leaving = random.Random(20), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), leaving, server_hostname="x").do_handshake()
@@ -197,8 +199,8 @@ def test_what_is_no_handshake_costs_only_its_own_connection(identity: Path) -> N
     assert not [line for line in logs if line["log_level"] == "error"]
 
 
-def test_nobody_shakes_hands_again_on_the_same_connection(identity: Path) -> None:
-    """Up to TLS 1.2 a client could, over and over, at the server's expense."""
+def test_no_second_handshake_on_the_same_connection(identity: Path) -> None:
+    """Up to TLS 1.2 a client could repeat it at the server's expense."""
 
     async def story() -> None:
         async with serving(listeners=secured(identity)) as server:

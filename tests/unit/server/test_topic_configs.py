@@ -1,4 +1,4 @@
-"""Answers to CreateTopics are completed by what a live broker says, and never wait long for it."""
+"""Answers to CreateTopics are completed from a live broker, and never wait long for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMPLETE = (TopicConfig("min.insync.replicas", "2", ConfigSource.DYNAMIC_DEFAULT
 
 
 class Broker:
-    """Says of itself what it is given; nothing at all while it is mute."""
+    """Reports what it was given; nothing while it does not answer."""
 
     def __init__(self, configs: Mapping[str, BrokerConfig] | None = None) -> None:
         self.configs = configs
@@ -80,7 +80,7 @@ async def running(broker: Broker) -> AsyncIterator[None]:
 async def created(
     brokers: Brokers | None, version: int = 7, reply: TopicsCreated = CREATED, inter_broker_listener: str | None = None
 ) -> TopicCreated:
-    """What a client is answered."""
+    """The client's answer."""
     desk = Desk()
     serves = serving(brokers=brokers, inter_broker_listener=inter_broker_listener)
     async with serves as server, connected(server) as client:
@@ -96,13 +96,13 @@ async def created(
 
 
 def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_is() -> None:
-    """A client's may want a login that this process has not got, or has wrong; it is tried there first."""
+    """The clients' listener may need a login that this process lacks, or has wrong; the brokers' one is tried first."""
 
     async def story() -> None:
-        broker, nobody = Broker(SAID), free_port()
+        broker, closed_port = Broker(SAID), free_port()
         async with running(broker):
             inside = Endpoint("INSIDE", "127.0.0.1", broker.server.port)
-            live = LiveBroker(BrokerId(1), (Endpoint("OUTSIDE", "127.0.0.1", nobody), inside))
+            live = LiveBroker(BrokerId(1), (Endpoint("OUTSIDE", "127.0.0.1", closed_port), inside))
             result = await created(askable([live]), inter_broker_listener="INSIDE")
 
         assert (result.error, result.configs) == (ErrorCode.NONE, COMPLETE)
@@ -110,7 +110,7 @@ def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_
     asyncio.run(story())
 
 
-def test_what_nobody_gave_a_topic_is_said_by_a_broker() -> None:
+def test_what_its_creator_did_not_set_is_reported_by_a_broker() -> None:
     async def story() -> None:
         broker = Broker(SAID)
         async with running(broker):
@@ -127,7 +127,7 @@ def test_what_nobody_gave_a_topic_is_said_by_a_broker() -> None:
     [(4, CREATED), (7, TopicsCreated((TopicCreated(TOPIC, ErrorCode.TOPIC_ALREADY_EXISTS),)))],
     ids=["not asked for", "nothing created"],
 )
-def test_nobody_is_asked_in_vain(version: int, reply: TopicsCreated) -> None:
+def test_no_broker_is_asked_in_vain(version: int, reply: TopicsCreated) -> None:
     async def story() -> None:
         broker = Broker(SAID)
         async with running(broker):
@@ -179,7 +179,7 @@ def test_a_topic_is_reported_created_without_its_settings_where_no_broker_says_t
         asyncio.run(story())
 
     (line,) = [line for line in logs if line["log_level"] == "warning"]
-    assert line["event"] == "no broker says what a new topic's settings are by default"
+    assert line["event"] == "no broker reports the default settings of a new topic"
     assert ("no answer" if is_mute else "CLUSTER_AUTHORIZATION_FAILED") in line["reason"]
 
 

@@ -1,4 +1,4 @@
-"""Every request that a broker of any version knows has its place here, in all its versions."""
+"""Every request that a broker of any version knows is in the table, in all its versions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_page_is_what_the_table_makes_today() -> None:
 
 
 def test_the_connection_is_closed_over_no_other_request_than_those_the_table_names() -> None:
-    """Nobody leads and nothing is relayed: what would be relayed costs the connection here."""
+    """There is no term and no relay: a request to relay closes the connection here."""
 
     async def story() -> None:
         async with serving() as server:

@@ -1,4 +1,4 @@
-"""A process acts for clients with its own rights only once it knows that brokers judge nobody."""
+"""A process acts for clients with its own rights only once it knows that brokers have no authorizer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from tests.unit.server.test_tls_listener import secured
 from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
-KNOWN = Withheld("broker 1 judges requests by AclAuthorizer, and this process has no authorizer", is_known=True)
+KNOWN = Withheld("broker 1 uses the authorizer AclAuthorizer, and this process has none", is_known=True)
 ORDERS = TopicName("orders")
 ANY_FILTER = AclFilter(1, None, 1, None, None, 1, 1)
 OF_TOPICS: tuple[tuple[Request, int], ...] = (
@@ -94,7 +94,7 @@ OF_BROKERS: tuple[tuple[Request, int, Any], ...] = (
 
 
 def errors_of(reply: Any) -> set[ErrorCode]:
-    """Whatever refuses something."""
+    """All errors in an answer."""
     found = {part.error for part in getattr(reply, "results", ())} | {getattr(reply, "error", ErrorCode.NONE)}
     return {ErrorCode(error) for error in found if error}
 
@@ -139,7 +139,7 @@ def test_who_leads_does_nothing_for_clients_and_everything_for_brokers(withheld:
         (44, 1, CLEARED_NEW, "IncrementalAlterConfigs"),
     ],
 )
-def test_nobody_is_shown_or_may_change_anything_of_this_node(
+def test_no_client_is_shown_or_may_change_anything_of_this_node(
     withheld: Withheld, key: int, version: int, body: bytes, name: str
 ) -> None:
     folder = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
@@ -185,7 +185,7 @@ def test_who_stands_by_passes_nothing_on(withheld: Withheld) -> None:
 
 
 class Judge(Broker):
-    """Says by which authorizer it judges."""
+    """Reports the authorizer it has."""
 
     def __init__(self, number: int, authorizer: str | None) -> None:
         super().__init__(number)
@@ -199,13 +199,13 @@ class Judge(Broker):
             await self._serve(frame, writer)
             return
         self.described += 1
-        told = None if self.authorizer is None else {"authorizer.class.name": self.authorizer}
-        writer.write(encode_described(header, None if told is None else "3.9", told))
+        reported = None if self.authorizer is None else {"authorizer.class.name": self.authorizer}
+        writer.write(encode_described(header, None if reported is None else "3.9", reported))
 
 
 @contextlib.asynccontextmanager
 async def passing_on_to(broker: Judge) -> AsyncIterator[Server]:
-    """A replica that knows of nobody who judges, beside a broker."""
+    """A replica without an authorizer, beside a broker."""
     await broker.server.start()
     try:
         async with serving(brokers=askable([broker.live()])) as server:
@@ -252,7 +252,7 @@ def test_a_broker_is_asked_once_on_a_connection_and_again_on_the_next() -> None:
 @pytest.mark.parametrize(
     ("judges", "expected"), [(False, ErrorCode.NONE), (True, ErrorCode.NOT_CONTROLLER)], ids=["open", "judging"]
 )
-def test_a_leader_of_ours_is_asked_with_rights_of_this_process_only_if_it_judges_nobody(
+def test_a_leader_of_ours_is_asked_with_rights_of_this_process_only_if_it_has_no_authorizer(
     judges: bool, expected: ErrorCode
 ) -> None:
     async def story() -> None:

@@ -13,19 +13,19 @@ LEAST = {"zookeeper.connect": "zk:2181", "broker.id": "900"}
 
 
 def settings(written: Mapping[str, str] | None = None) -> Settings:
-    """The least that must be set, and this."""
+    """The minimal settings, and these."""
     return load(None, [f"{key}={value}" for key, value in {**LEAST, **(written or {})}.items()], {})
 
 
 def problems(written: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What is wrong with the least that must be set, and this."""
+    """The errors in the minimal settings with these."""
     with pytest.raises(BadSettings) as caught:
         settings(written)
     return caught.value.problems
 
 
 def problem(written: Mapping[str, str]) -> str:
-    """The only thing that is wrong."""
+    """The only error."""
     (only,) = problems(written)
     return only
 

@@ -8,7 +8,7 @@ from tests.unit.settings.given import settings
 NAME = "kafka.security.authorizer.AclAuthorizer"
 
 
-def test_without_an_authorizer_nobody_judges() -> None:
+def test_without_an_authorizer_no_request_is_checked() -> None:
     assert settings({"super.users": "User:ann"}).term.machine.authorizer is None
 
 

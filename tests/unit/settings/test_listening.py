@@ -1,4 +1,4 @@
-"""Where this process listens, and what it tells brokers and clients."""
+"""Where this process listens, and which addresses it gives brokers and clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_it_may_listen_everywhere_and_advertise_one_address() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "", "[::]"])
-def test_an_address_nobody_can_connect_to_is_not_advertised(address: str) -> None:
+def test_an_unconnectable_address_is_not_advertised(address: str) -> None:
     assert "cannot be advertised, because no client can connect to it" in problem(
         {"listeners": f"PLAINTEXT://{address}:9095"}
     )
@@ -119,8 +119,8 @@ def test_tokens_for_brokers_come_as_it_is_written_for_the_mechanism() -> None:
         (
             "listener.name.outside.ssl.engine.factory.class",
             "x.Y",
-            "--set: listener.name.outside.ssl.engine.factory.class = x.Y: a Java class cannot run here; leave it out, "
-            "if brokers can do without",
+            "--set: listener.name.outside.ssl.engine.factory.class = x.Y: a Java class cannot run here; remove it, "
+            "if brokers work without it",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_two_advertised_listeners_may_have_one_port_on_different_hosts() -> None
     assert [endpoint.port for endpoint in found.listening.advertised] == [9, 9]
 
 
-def test_a_listener_cannot_be_advertised_on_which_nobody_listens() -> None:
+def test_a_listener_that_is_not_open_cannot_be_advertised() -> None:
     written = {"advertised.listeners": "PLAINTEXT://h:1,OUT://h:2", "listener.security.protocol.map": "OUT:PLAINTEXT"}
 
     assert problem(written).endswith("listener OUT is not in listeners, which has PLAINTEXT")

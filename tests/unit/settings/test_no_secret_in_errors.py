@@ -1,4 +1,4 @@
-"""What is wrong with settings is said without what is secret in them, wherever it was written."""
+"""Errors in settings are reported without their secrets, wherever they were written."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BAD: list[dict[str, str]] = [
 @pytest.mark.parametrize("written", BAD, ids=",".join)
 @pytest.mark.parametrize("where", ["file", "--set", "environment"])
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_no_secret_is_told(tmp_path: Path, written: Mapping[str, str], where: str, output: str) -> None:
+def test_no_secret_is_shown(tmp_path: Path, written: Mapping[str, str], where: str, output: str) -> None:
     make_identity(tmp_path / "identity.pem")
     (tmp_path / "web.yml").write_text(f"basic_auth_users: {{ann: {SECRET}}}\nbasic_auth: {SECRET}\n")
     files = {"IDENTITY": str(tmp_path / "identity.pem"), "WEB": str(tmp_path / "web.yml")}

@@ -1,4 +1,4 @@
-"""Keys are looked up in controller/settings alone; the rest of the product has the parts that are made there."""
+"""Keys are looked up in controller/settings alone; the rest of the product receives the parts made there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be written, and what is said about anything else."""
+"""What may be written, and the error for anything else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_server_that_cannot_be_one_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["zk:2181/", "zk:2181/a/", "zk:2181//a", "zk1:2181/a,zk2:2181/a"])
 def test_a_chroot_that_cannot_be_one_is_refused(text: str) -> None:
-    assert "is not a chroot; it comes once, behind the last server" in problem({"zookeeper.connect": text})
+    assert "is not a chroot; write it once, after the last server" in problem({"zookeeper.connect": text})
 
 
 def test_an_id_in_the_range_of_generated_ids_is_refused() -> None:
@@ -145,7 +145,7 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
     assert found.values.by_key == settings().values.by_key
 
 
-def test_no_key_is_both_ours_and_somebody_else_s() -> None:
+def test_no_key_is_both_ours_and_foreign() -> None:
     ours = {setting.key for setting in SETTINGS}
 
     assert not ours & (IRRELEVANT | set(REFUSED))
@@ -163,7 +163,7 @@ def test_what_secures_listeners_is_not_ignored_and_may_come_from_the_environment
     assert problem({"ssl.keystore.locaton": "/k"}).endswith("did you mean ssl.keystore.location?")
 
 
-def test_a_value_can_be_judged_by_somebody_who_knows_more() -> None:
+def test_a_value_can_be_checked_by_a_stricter_parser() -> None:
     def read(text: str) -> None:
         raise ValueError(f"{text} is too new")
 

@@ -1,4 +1,4 @@
-"""What do Kafka's properties for ZooKeeper come to, and what is said of those that cannot be used?"""
+"""How are Kafka's properties for ZooKeeper read, and how are unusable ones reported?"""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_password_opens_a_key_store_in_pem_and_the_key_in_it() -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ({"zookeeper.ssl.keystore.location": "/zk"}, "the file's name does not tell the format"),
+        ({"zookeeper.ssl.keystore.location": "/zk"}, "the file's name does not show the format"),
         ({"zookeeper.ssl.keystore.type": "BCFKS"}, "expected one of JKS, PKCS12, PEM"),
         ({"zookeeper.ssl.protocol": "TLSv1.1"}, "expected one of TLSv1.2, TLSv1.3, TLS"),
         ({"zookeeper.ssl.enabled.protocols": "TLSv1"}, "expected some of TLSv1.2, TLSv1.3"),
@@ -75,7 +75,7 @@ def test_one_password_opens_a_key_store_in_pem_and_the_key_in_it() -> None:
         ({"zookeeper.ssl.context.supplier.class": "a.B"}, "there is no such setting"),
     ],
 )
-def test_what_cannot_be_used_is_told(written: dict[str, str], said: str) -> None:
+def test_unusable_settings_are_reported(written: dict[str, str], said: str) -> None:
     assert said in problem({**TLS, **written})
 
 

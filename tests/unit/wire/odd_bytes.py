@@ -1,4 +1,4 @@
-"""Which bytes are close to those of a sound request? Of every API and version that is served here.
+"""Which bytes are close to those of a valid request? For every API and version that is served here.
 
 `python -m tests.unit.wire.odd_bytes` writes them, one frame a line, for `fixtures/wire/ReadFrames.java`, which says
 what a broker makes of them. `python -m tests.unit.wire.odd_bytes read < outcomes` puts that beside the sound frames,
@@ -57,7 +57,7 @@ REPLICAS = (BrokerId(1), BrokerId(2))
 
 
 def requests(version: int) -> Iterator[Request | ApiVersionsRequest]:
-    """Sound ones that change nothing, whatever one byte of them is."""
+    """Valid ones that change nothing, whatever single byte of them changes."""
     proposal = IsrProposal(
         TopicReference(topic_id=ID) if version >= 2 else TopicReference(NOWHERE),
         PartitionId(0),
@@ -98,7 +98,7 @@ def sound_frames() -> Iterator[bytes]:
 
 
 def odd(sound: bytes) -> Iterator[tuple[str, bytes]]:
-    """What is close to a frame, with what is odd about it."""
+    """The frames close to a frame, with what is odd about each."""
     for more in (b"\0", b"\0\0\0", b"\xff" * 100):
         yield f"{len(more)} bytes more", sound + more
     for at in range(8, len(sound)):

@@ -74,7 +74,7 @@ def test_each_version_answers_the_same(key: ApiKey, reply: Reply, version: int) 
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_prefixed_patterns_are_told_from_literal_ones(version: int) -> None:
+def test_prefixed_patterns_are_distinguished_from_literal_ones(version: int) -> None:
     described = AclsDescribed((AclBinding(ResourcePattern(ResourceType.TOPIC, "o", PatternType.PREFIXED), ENTRY),))
     asked = header(ApiKey.DESCRIBE_ACLS, version)
 
@@ -86,7 +86,7 @@ def test_what_is_called_unknown_is_read_in_no_request(what: str) -> None:
     """A broker closes the connection, too."""
     unknown = structs.replace(CREATION, **{what: 0})
 
-    with pytest.raises(MalformedRequest, match=r"creations.* is 0, which means nothing"):
+    with pytest.raises(MalformedRequest, match=r"creations.* is 0, which has no meaning"):
         decode_request(encode_request(header(30, 3), CreateAcls((unknown,)))[4:])
 
 

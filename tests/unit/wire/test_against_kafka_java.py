@@ -189,7 +189,7 @@ def tell(name: str) -> Tell:
 
 
 @pytest.mark.parametrize(("name", "version", "message"), messages("request", of_commands=True))
-def test_a_command_is_told_alike(name: str, version: int, message: bytes) -> None:
+def test_a_command_has_the_same_bytes(name: str, version: int, message: bytes) -> None:
     encoder = CommandEncoder(100, speaking(name, version), "IN")
 
     (request,) = encoder.encode(tell(name), 7)

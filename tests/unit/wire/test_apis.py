@@ -1,4 +1,4 @@
-"""Each row of the table of APIs is whole, agrees with Kafka's schemas, and is the only place that lists its API."""
+"""Each row of the table of APIs is complete, agrees with Kafka's schemas, and is the only place that lists its API."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from controller.core.messages.requests import Request
 from controller.wire import replies, requests, rights_needed
 from controller.wire.apis import (
     ANSWERED,
+    BY_BROKERS_ON_STANDBY,
     COMMANDS,
     RELAYABLE,
     SERVED,
-    STANDING_BY,
     Answerer,
     ApiKey,
     Pool,
@@ -47,7 +47,7 @@ ANSWERERS = {
     Treatment.RELAYED: {*OF_BROKERS},
     Treatment.ANSWERED: {Answerer.THIS_NODE},
     Treatment.ACKNOWLEDGED: {Answerer.THIS_NODE},
-    Treatment.CLOSED: {Answerer.LEADER_OR_COORDINATOR, Answerer.NOBODY},
+    Treatment.CLOSED: {Answerer.LEADER_OR_COORDINATOR, Answerer.NO_NODE},
 }
 CODECS = {
     "controller/lab/simulated_broker.py": {"_RANGES", "_UNREAD"},
@@ -131,7 +131,9 @@ def test_the_core_demands_the_right_on_the_cluster_that_the_row_names(key: ApiKe
 
 
 def test_what_is_passed_on_has_rights_that_are_constant_or_are_read() -> None:
-    read = {key for key in RELAYABLE | STANDING_BY if (row := ApiKey(key).row).versions and row.on_cluster is None}
+    read = {
+        key for key in RELAYABLE | BY_BROKERS_ON_STANDBY if (row := ApiKey(key).row).versions and row.on_cluster is None
+    }
 
     assert rights_needed._READERS.keys() == read
 

@@ -1,4 +1,4 @@
-"""What a broker is asked about itself, and what it says."""
+"""What a broker is asked about itself, and what it answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_broker_is_asked_for_some_keys_of_its_own() -> None:
     )
 
 
-def test_what_it_says_is_read_past_all_that_nobody_asked_for() -> None:
+def test_the_answer_is_read_past_everything_not_asked_for() -> None:
     assert decode_answer(encode_described(HEADER, "2.8-IV1")[4:]) == {
         "inter.broker.protocol.version": BrokerConfig("2.8-IV1", ConfigSource.STATIC_BROKER),
     }

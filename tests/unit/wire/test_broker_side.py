@@ -28,13 +28,13 @@ def frame_of(command: LeaderAndIsr | UpdateMetadata | StopReplica, protocol: str
 
 
 def test_a_broker_learns_who_commands_in_which_epochs() -> None:
-    told = decode_command(frame_of(COMMANDS["StopReplica"]))
+    received = decode_command(frame_of(COMMANDS["StopReplica"]))
 
-    assert (told.controller, told.controller_epoch, told.broker_epoch) == (100, 0xCE, 0xBE)
-    assert (told.header.correlation_id, told.header.client_id) == (7, "100")
+    assert (received.controller, received.controller_epoch, received.broker_epoch) == (100, 0xCE, 0xBE)
+    assert (received.header.correlation_id, received.header.client_id) == (7, "100")
 
 
-def test_the_same_metadata_told_to_many_brokers_is_read_once() -> None:
+def test_the_same_metadata_sent_to_many_brokers_is_read_once() -> None:
     first = decode_command(frame_of(COMMANDS["UpdateMetadata"]))
     second = decode_command(frame_of(COMMANDS["UpdateMetadata"]))
 
@@ -58,9 +58,9 @@ def test_what_is_no_command_is_left_to_others() -> None:
 
 
 def test_a_command_refused_as_a_whole_lists_no_partitions() -> None:
-    told = decode_command(frame_of(COMMANDS["LeaderAndIsr"]))
+    received = decode_command(frame_of(COMMANDS["LeaderAndIsr"]))
 
-    response = encode_acknowledgement(told, ErrorCode.STALE_CONTROLLER_EPOCH)
+    response = encode_acknowledgement(received, ErrorCode.STALE_CONTROLLER_EPOCH)
 
     assert response == bytes.fromhex("00000009 00000007 00 000b 01 00")
 

@@ -29,7 +29,7 @@ def test_an_answer_to_another_request_is_refused() -> None:
         decode_reply(RequestHeader(7, 3, correlation_id=7), answer[4:])
 
 
-def test_an_error_nobody_knows_is_an_unknown_server_error() -> None:
+def test_an_unknown_error_is_an_unknown_server_error() -> None:
     answer = bytes.fromhex("00000007 00 270f 01 00")
 
     assert decode_reply(RequestHeader(7, 3, 7), answer) == ShutdownPermitted(error=ErrorCode.UNKNOWN_SERVER_ERROR)

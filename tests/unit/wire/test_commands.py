@@ -125,10 +125,10 @@ def test_partitions_of_a_topic_are_put_together_whatever_their_order() -> None:
 
 def test_what_brokers_have_in_common_is_made_once() -> None:
     commands = encoder()
-    told = UpdateMetadata((partition(),), (BROKER_1,))
+    sent = UpdateMetadata((partition(),), (BROKER_1,))
 
-    (first,) = commands.encode(tell(told, broker=1), 1)
-    (second,) = commands.encode(tell(told, broker=2), 2)
+    (first,) = commands.encode(tell(sent, broker=1), 1)
+    (second,) = commands.encode(tell(sent, broker=2), 2)
 
     assert first.chunks[1] is second.chunks[1]
     assert first.chunks[0] != second.chunks[0]
@@ -136,12 +136,12 @@ def test_what_brokers_have_in_common_is_made_once() -> None:
 
 def test_what_was_forgotten_is_made_again_alike() -> None:
     commands = encoder()
-    told = UpdateMetadata((partition(),), (BROKER_1,))
-    (first,) = commands.encode(tell(told), 1)
+    sent = UpdateMetadata((partition(),), (BROKER_1,))
+    (first,) = commands.encode(tell(sent), 1)
 
     commands.forget()
 
-    (again,) = commands.encode(tell(told), 1)
+    (again,) = commands.encode(tell(sent), 1)
     assert again == first
     assert again.chunks[1] is not first.chunks[1]
 
@@ -168,15 +168,15 @@ def test_a_leader_without_the_inter_broker_listener_is_left_out() -> None:
 
 def test_before_leader_epochs_one_stop_needs_two_requests_answered_apart() -> None:
     commands = encoder("2.5")
-    told = tell(StopReplica((ReplicaStop("a", 0, 5, True), ReplicaStop("a", 1, 5, False))))
+    sent = tell(StopReplica((ReplicaStop("a", 0, 5, True), ReplicaStop("a", 1, 5, False))))
 
-    kept, deleted = commands.encode(told, correlation_id=7)
+    kept, deleted = commands.encode(sent, correlation_id=7)
 
     assert (kept.correlation_id, deleted.correlation_id) == (7, 8)
     assert kept.chunks[1] == bytes.fromhex("00 02 02 61 02 00000001 00 00")
     assert deleted.chunks[1] == bytes.fromhex("01 02 02 61 02 00000000 00 00")
     acknowledged = commands.decode_acknowledgement(
-        told,
+        sent,
         bytes.fromhex("00000007 00 0000 02 02 61 00000001 0000 00 00"),
         bytes.fromhex("00000008 00 0000 02 02 61 00000000 0038 00 00"),
     )
@@ -187,11 +187,11 @@ def test_before_leader_epochs_one_stop_needs_two_requests_answered_apart() -> No
 @pytest.mark.parametrize("refused", [0, 1])
 def test_of_several_answers_the_one_that_refuses_counts(refused: int) -> None:
     commands = encoder("2.5")
-    told = tell(StopReplica((ReplicaStop("a", 0, 5, True), ReplicaStop("a", 1, 5, False))))
+    sent = tell(StopReplica((ReplicaStop("a", 0, 5, True), ReplicaStop("a", 1, 5, False))))
     answers = [bytes.fromhex("00000007 00 0000 01 00"), bytes.fromhex("00000008 00 0000 01 00")]
     answers[refused] = bytes.fromhex("00000007 00 004d 01 00")
 
-    assert commands.decode_acknowledgement(told, *answers).error == ErrorCode.STALE_BROKER_EPOCH
+    assert commands.decode_acknowledgement(sent, *answers).error == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("protocol", ["2.4-IV0", "2.4", "2.6", "3.9"])
@@ -199,8 +199,8 @@ def test_even_nothing_to_stop_is_one_request(protocol: str) -> None:
     assert len(encoder(protocol).encode(tell(StopReplica(())), 1)) == 1
 
 
-def test_an_answer_by_topic_id_is_told_by_name() -> None:
-    told = tell(LeaderAndIsr((partition(0), partition(1)), (partition(0, "payments", PAYMENTS),), ()))
+def test_an_answer_by_topic_id_is_reported_by_name() -> None:
+    sent = tell(LeaderAndIsr((partition(0), partition(1)), (partition(0, "payments", PAYMENTS),), ()))
     answer = (
         bytes.fromhex("00000007 00 0000 03")
         + bytes(range(16))
@@ -209,24 +209,24 @@ def test_an_answer_by_topic_id_is_told_by_name() -> None:
         + bytes.fromhex("01 02 00000000 0038 00 00 00")
     )
 
-    acknowledged = encoder().decode_acknowledgement(told, answer)
+    acknowledged = encoder().decode_acknowledgement(sent, answer)
 
     assert acknowledged.errors == {
         TopicPartition("orders", 1): ErrorCode.STALE_CONTROLLER_EPOCH,
         TopicPartition("payments", 0): ErrorCode.KAFKA_STORAGE_ERROR,
     }
-    assert (acknowledged.broker, acknowledged.broker_epoch, acknowledged.command) == (2, 0xBE, told.command)
+    assert (acknowledged.broker, acknowledged.broker_epoch, acknowledged.command) == (2, 0xBE, sent.command)
 
 
 def test_tagged_fields_in_an_answer_are_skipped() -> None:
-    told = tell(LeaderAndIsr((partition(0), partition(1)), (), ()))
+    sent = tell(LeaderAndIsr((partition(0), partition(1)), (), ()))
     answer = (
         bytes.fromhex("00000007 00 0000 02")
         + bytes(range(16))
         + bytes.fromhex("03 00000000 0000 01 05 02 ffff 00000001 0038 00 00 00")
     )
 
-    acknowledged = encoder().decode_acknowledgement(told, answer)
+    acknowledged = encoder().decode_acknowledgement(sent, answer)
 
     assert acknowledged.errors == {TopicPartition("orders", 1): ErrorCode.KAFKA_STORAGE_ERROR}
 
@@ -244,18 +244,18 @@ def test_an_error_of_topics_without_id_counts_for_each_that_may_be_meant() -> No
 
 
 def test_a_command_refused_as_a_whole_keeps_its_error() -> None:
-    told = tell(UpdateMetadata((), ()))
+    sent = tell(UpdateMetadata((), ()))
 
-    acknowledged = encoder().decode_acknowledgement(told, bytes.fromhex("00000007 00 004d 00"))
+    acknowledged = encoder().decode_acknowledgement(sent, bytes.fromhex("00000007 00 004d 00"))
 
     assert acknowledged.error == ErrorCode.STALE_BROKER_EPOCH
     assert not acknowledged.errors
 
 
-def test_an_error_nobody_knows_is_an_unknown_server_error() -> None:
-    told = tell(UpdateMetadata((), ()))
+def test_an_unknown_error_is_an_unknown_server_error() -> None:
+    sent = tell(UpdateMetadata((), ()))
 
-    acknowledged = encoder().decode_acknowledgement(told, bytes.fromhex("00000007 00 270f 00"))
+    acknowledged = encoder().decode_acknowledgement(sent, bytes.fromhex("00000007 00 270f 00"))
 
     assert acknowledged.error == ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -264,7 +264,7 @@ def test_an_error_nobody_knows_is_an_unknown_server_error() -> None:
     "answer", ["", "00000007", "00000007 00 0000", "00000007 00 0000 00 00", "00000007 00 0000 ffffffff07"]
 )
 def test_an_answer_that_breaks_the_rules_is_malformed(answer: str) -> None:
-    told = tell(LeaderAndIsr((partition(),), (), ()))
+    sent = tell(LeaderAndIsr((partition(),), (), ()))
 
     with pytest.raises(Malformed, match=r"broker 2 answered LEADER_AND_ISR version 7 .* check that"):
-        encoder().decode_acknowledgement(told, bytes.fromhex(answer))
+        encoder().decode_acknowledgement(sent, bytes.fromhex(answer))

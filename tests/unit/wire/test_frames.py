@@ -55,7 +55,7 @@ def test_the_oldest_controlled_shutdown_names_no_client() -> None:
     assert decode_header(b"\0\7\0\0\0\0\0\x09\0\0\0\1") == header
 
 
-def test_the_header_of_a_request_for_somebody_else_is_read_all_the_same() -> None:
+def test_the_header_of_a_request_for_another_node_is_read_all_the_same() -> None:
     fetch = b"\0\1\0\x0d\0\0\0\2\0\2me\0whatever follows"
 
     assert decode_header(fetch) == RequestHeader(1, 13, 2, "me")

@@ -160,7 +160,7 @@ def test_who_is_not_controller_knows_no_broker_so_that_clients_ask_another() -> 
     )
 
 
-def test_an_error_about_the_topics_is_told_of_the_topics() -> None:
+def test_an_error_about_the_topics_is_reported_for_the_topics() -> None:
     asked = DescribeCluster((TopicReference(name="orders"),))
 
     answer = refusal(asked, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

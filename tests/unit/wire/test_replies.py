@@ -78,8 +78,8 @@ def test_progress_and_status_travel_in_tagged_fields_and_come_back() -> None:
     move = OngoingMove(TopicPartition("a", 1), (3, 1), (3,), (1,), progress)
     reply = ReassignmentsListed((move,), controller="kafka-zk-controller 0.1", request_status=status)
 
-    told = encode_reply(RequestHeader(46, 0, 7, reads_additions=True), reply)
-    assert decode_reply(RequestHeader(46, 0, 7), told[4:]) == reply
+    encoded = encode_reply(RequestHeader(46, 0, 7, reads_additions=True), reply)
+    assert decode_reply(RequestHeader(46, 0, 7), encoded[4:]) == reply
     # kafkajs and others take a tagged field for something else: they get what Kafka would answer.
     kafkas = ReassignmentsListed((OngoingMove(TopicPartition("a", 1), (3, 1), (3,), (1,)),))
     assert encode_reply(RequestHeader(46, 0, 7), reply) == encode_reply(RequestHeader(46, 0, 7), kafkas)

@@ -196,7 +196,7 @@ def test_the_oldest_metadata_means_all_topics_by_an_empty_list() -> None:
     assert decode_request(header(3, 1) + b"\xff\xff\xff\xff")[1] == DescribeCluster(None)
 
 
-def test_tagged_fields_nobody_knows_are_skipped() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     tag = b"\2" + b"\x07\x03abc" + b"\xe3\x07\x00"  # numbers 7 and 995
     frame = header(18, 3) + tag + b"\2a\2b" + tag
 
@@ -337,7 +337,7 @@ def test_a_client_id_that_is_no_text_ends_where_it_says() -> None:
     assert decode_request(frame) == (RequestHeader(3, 1, 7, "\ufffd\ufffd"), DescribeCluster(()))
 
 
-def test_a_request_for_somebody_else_keeps_its_header() -> None:
+def test_a_request_for_another_node_keeps_its_header() -> None:
     with pytest.raises(UnsupportedApi, match="Fetch is not answered by the controller") as refused:
         decode_request(header(1, 13) + b"\0anything")
 

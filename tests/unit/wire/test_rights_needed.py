@@ -1,4 +1,4 @@
-"""Each request that may be passed on, in each version, as Kafka's schemas write it."""
+"""Each request that may be relayed, in each version, as Kafka's schemas write it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def versions(key: int, lowest: int = 0) -> range:
     return range(lowest, known.highest + 1)
 
 
-def test_what_depends_on_who_asks_is_passed_on_for_nobody() -> None:
+def test_what_depends_on_who_asks_is_never_passed_on() -> None:
     token = struct.pack(">hhihi", 41, 1, 1, -1, -1)
     assert needed(decode_header(token), token) is None
 
 
-def test_a_version_that_is_not_known_is_passed_on_for_nobody() -> None:
+def test_an_unknown_version_is_never_passed_on() -> None:
     frame = struct.pack(">hhihi", 50, 1, 1, -1, 0)
 
     assert needed(decode_header(frame), frame) is None

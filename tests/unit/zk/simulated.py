@@ -42,16 +42,16 @@ class Ensemble:
             self.epochs.append(int(self.zookeeper.nodes[EPOCH].data))
 
     def write(self, *operations: Operation) -> None:
-        """Somebody else writes, at once."""
+        """Another client writes, at once."""
         done: Multi = self.zookeeper.multi(self._other, operations)
         assert not done.errors
 
     def write_later(self, after_s: float, *operations: Operation) -> None:
-        """Somebody else writes in a moment."""
+        """Another client writes in a moment."""
         self.clock.after(after_s, lambda: self.write(*operations))
 
     def until(self, holds: Callable[[], T | None]) -> T:
-        """Let one thing happen after the other until something becomes true."""
+        """Let one thing happen after another until a condition holds."""
         end = self.clock.now + PATIENCE_S
         while not (result := holds()):
             if self.clock.now > end or not self.clock.step():
@@ -60,7 +60,7 @@ class Ensemble:
 
 
 class Process:
-    """One with a session."""
+    """A process with a session."""
 
     def __init__(self, ensemble: Ensemble, connect: str = "simulated:2181") -> None:
         def dial(line: Line) -> ServerConnection:
@@ -75,13 +75,13 @@ class Process:
 
     @property
     def connection(self) -> Connection:
-        """Its way to ZooKeeper."""
+        """Its connection to ZooKeeper."""
         connection = self._client._connection
         assert isinstance(connection, Connection)
         return connection
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Do something to its end."""
+        """Run a coroutine to its end."""
         task = self._loop.start(coroutine)
         self._ensemble.until(task.done)
         result: T = task.result()

@@ -1,4 +1,4 @@
-"""Does what we create belong to whom Kafka would give it?"""
+"""Does what we create have the ACL that Kafka would give it?"""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def jaas(text: str) -> ZooKeeperSecurity:
 
 
 def granted(identity: Identity, *entries: tuple[int, str, str]) -> tuple[Right, Right, tuple[str, ...]]:
-    """What an ACL comes to for somebody."""
+    """What an ACL grants an identity."""
     packed = struct.pack(">i", len(entries))
     for rights, scheme, name in entries:
         packed += struct.pack(">ii", rights, len(scheme)) + scheme.encode()
@@ -134,7 +134,7 @@ def test_a_certificate_is_known_by_its_subject(tmp_path: Path) -> None:
         (f'{DIGEST} required username="kafka" password="s3cret"', "not terminated by semi-colon"),
     ],
 )
-def test_a_login_module_that_cannot_be_used_is_told_without_its_secrets(module: str, said: str) -> None:
+def test_an_unusable_login_module_is_reported_without_its_secrets(module: str, said: str) -> None:
     with pytest.raises(ValueError, match=r"zookeeper\.sasl\.jaas\.config") as caught:
         login_of(jaas(module), "zk1")
 

@@ -23,7 +23,7 @@ MOMENTS_MS = range(40)
 
 
 class Reading:
-    """One that reads, and what it has told."""
+    """A reader, and what it has emitted."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -37,7 +37,7 @@ class Reading:
         return Loaded() in self._events
 
     def is_told(self, path: str) -> bool:
-        """Whether a znode was last told to be there."""
+        """Whether a znode was last reported as existing."""
         seen = [fact for e in self._events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
         return bool(seen) and seen[-1].is_present
 

@@ -80,7 +80,7 @@ def test_a_fellow_is_never_replaced_however_shortly_before_it_replaced_a_native_
 
 
 def just_before_the_next_transaction(ensemble: Ensemble, act: Callable[[], None]) -> None:
-    """It is on its way when something happens."""
+    """Act while the transaction is in flight."""
     carry_out = ensemble.zookeeper.multi
 
     def arrive(session: SessionId, operations: Sequence[Operation]) -> Multi:
@@ -109,7 +109,7 @@ def test_a_claim_whose_answer_is_lost_is_ours_only_where_it_raised_the_epoch_its
     assert outcome == Lost("another process raised the controller epoch to 3 first")
 
 
-def test_a_claim_that_is_given_up_takes_nobody_elses_with_it() -> None:
+def test_a_claim_that_is_given_up_takes_no_other_with_it() -> None:
     ensemble = Ensemble()
     process = Process(ensemble)
     session = Session(process.bridge, lambda _: None, OWN_ID)

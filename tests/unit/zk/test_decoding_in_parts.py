@@ -27,7 +27,7 @@ STATE = partition_state.encode(PartitionState(1, 0, 1, REPLICAS))  # type: ignor
 
 
 class Silent:
-    """A bridge to a ZooKeeper in which there are only topics."""
+    """A bridge to a ZooKeeper with nothing but topics."""
 
     knows_multi_read = True
     seen_zxid = SEEN

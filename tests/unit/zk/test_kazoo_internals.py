@@ -1,6 +1,6 @@
-"""Is this version of kazoo, inside, what we rely on?
+"""Are the internals of this version of kazoo what we rely on?
 
-One that lacks a name or does something else with it must not be allowed in `pyproject.toml`.
+A version that lacks a name or uses it differently must not be allowed in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ STAT = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 7, 0, 0, 8, 0, 0, 0)
 SEEN = Stat(Zxid(5), Zxid(6), ZnodeVersion(7), SessionId(8))
 
 
-class Told:
-    """Keeps what it is told, and the client's zxid at that moment."""
+class Completion:
+    """Records its calls, and the client's zxid at that moment."""
 
     def __init__(self, client: KazooClient) -> None:
         self.heard: list[tuple[object, int]] = []
@@ -44,7 +44,7 @@ class Told:
 
 @pytest.fixture
 def client() -> Iterator[KazooClient]:
-    """One that never connects."""
+    """A client that never connects."""
     made = KazooClient("127.0.0.1:1")
     yield made
     made.close()
@@ -83,7 +83,7 @@ def read_from_server(client: KazooClient, xid: int, zxid: int, error: int, body:
     connection._read_socket(0)
 
 
-def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: KazooClient) -> None:
+def test_watch_events_are_given_where_they_are_read_and_nowhere_else(client: KazooClient) -> None:
     seen: list[tuple[int, str]] = []
     kazoo_internals.take_watch_events(client, lambda kind, path: seen.append((kind, path)))
 
@@ -102,17 +102,17 @@ def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: K
         (GetData("/a"), NoNodeError.code, b"", NoNodeError),
     ],
 )
-def test_a_request_of_ours_is_sent_and_its_answer_told_while_the_client_holds_that_answers_zxid(
+def test_a_request_of_ours_is_sent_and_its_answer_given_while_the_client_holds_that_answers_zxid(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, request_: Request, error: int, body: bytes, heard: object
 ) -> None:
-    told, sent = Told(client), bytearray()
+    completion, sent = Completion(client), bytearray()
     connection = client._connection
     client._session_callback(KeeperState.CONNECTED)
     connection._xid = 0
     connection._read_sock, connection._write_sock = client.handler.create_socket_pair()
     monkeypatch.setattr(connection, "_write", lambda message, _timeout: sent.extend(message))
 
-    kazoo_internals.send(client, request_, told)
+    kazoo_internals.send(client, request_, completion)
     connection._send_request(None, 1)
     connection._read_sock.close()
     connection._write_sock.close()
@@ -120,7 +120,7 @@ def test_a_request_of_ours_is_sent_and_its_answer_told_while_the_client_holds_th
     size, xid, kind = struct.unpack_from(">iii", sent)
     assert (size, kind, bytes(sent[12:])) == (len(sent) - 4, request_.type, request_.serialize())
     read_from_server(client, xid, 77, error, body)
-    assert told.heard == [(heard, 77)]
+    assert completion.heard == [(heard, 77)]
 
 
 def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: KazooClient) -> None:
@@ -135,7 +135,7 @@ def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: Ka
 
 
 class Server:
-    """What a server answers to one client's logins."""
+    """A server's answers to one client's logins."""
 
     def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
@@ -171,7 +171,7 @@ class Server:
         self.client._connection._connect("zk1", "127.0.0.1", 1)
 
 
-def test_nobody_hears_of_a_connection_before_it_has_logged_in(
+def test_no_listener_hears_of_a_connection_before_it_has_logged_in(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(client, monkeypatch)
@@ -188,7 +188,7 @@ def test_a_refused_login_drops_the_connection_and_is_tried_again(
     server = Server(client, monkeypatch)
     for error, hangs_up, reason in (
         (-115, False, "zk1 refuses the login: user or password is wrong"),
-        (0, True, "zk1 refuses the login: it hangs up"),
+        (0, True, "zk1 refuses the login: the server hangs up"),
     ):
         server.error, server.hangs_up = error, hangs_up
         with pytest.raises(ConnectionDropped):
@@ -201,10 +201,10 @@ def test_a_refused_login_drops_the_connection_and_is_tried_again(
     assert KazooState.CONNECTED in server.done
 
 
-def test_a_session_that_nobody_lets_in_is_given_up_when_it_would_have_expired(
+def test_a_session_that_no_server_accepts_is_given_up_when_it_would_have_expired(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each try renews it, and with it a claim that nobody uses."""
+    """Each try renews the session, and with it a claim that serves no purpose."""
     server = Server(client, monkeypatch)
     server.connect()
     server.error = -115
@@ -227,7 +227,7 @@ def test_a_login_is_where_kazoo_tells_of_the_connection() -> None:
 
 
 def connection_of(client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What its connection does from now on to renew the session."""
+    """What the client's connection does from now on to renew the session."""
     done: list[str] = []
     connection = client._connection
     monkeypatch.setattr(connection, "_send_ping", lambda _timeout: done.append("ping"))
@@ -266,7 +266,7 @@ def test_an_error_that_kazoo_does_not_know_does_not_end_its_thread(
         raise ValueError("server_hostname cannot start with a dot")
 
     monkeypatch.setattr(client._connection, "_connect", connect)
-    kazoo_internals.connect_for_ever(client)
+    kazoo_internals.keep_connecting(client)
 
     assert client._connection._connect_attempt("h", "127.0.0.1", 1, None) is None
     assert states == [KazooState.CONNECTED, KazooState.SUSPENDED]
@@ -283,7 +283,7 @@ def test_who_renews_a_session_is_called_through_the_connection() -> None:
 
 
 class Restored:
-    """A server that has seen less than a client: only strangers are let in, as long as it serves."""
+    """A server with older data than a client: while it serves, it accepts only new clients."""
 
     def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
@@ -293,7 +293,7 @@ class Restored:
         self.states: list[str] = []
         monkeypatch.setattr(client._connection, "_connect", self._connect)
         client.add_listener(self.states.append)
-        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, lambda: self.is_over, self.reasons.append)
+        kazoo_internals.give_up_where_only_new_clients_are_accepted(client, lambda: self.is_over, self.reasons.append)
         client._session_id, client._session_passwd, client.last_zxid = 42, b"secret", 77
 
     def _connect(self, *_: object) -> tuple[float, float]:
@@ -316,7 +316,7 @@ def test_a_session_is_given_up_that_is_over_where_only_strangers_are_let_in(
 
     with pytest.raises(SessionExpiredError):
         server.connect()
-    client._session_callback(KeeperState.EXPIRED_SESSION)  # as kazoo makes of it
+    client._session_callback(KeeperState.EXPIRED_SESSION)  # as kazoo does
 
     assert (len(server.reasons), server.states) == (1, [])
     assert server.connect() == (1.0, 1.0)
@@ -324,7 +324,7 @@ def test_a_session_is_given_up_that_is_over_where_only_strangers_are_let_in(
 
 
 @pytest.mark.parametrize(("is_over", "serves"), [(False, True), (True, False)])
-def test_a_session_that_may_live_is_kept_and_so_is_one_whose_server_lets_nobody_in(
+def test_a_session_that_may_live_is_kept_and_so_is_one_whose_server_accepts_no_client(
     client: KazooClient, monkeypatch: pytest.MonkeyPatch, is_over: bool, serves: bool
 ) -> None:
     server = Restored(client, monkeypatch)

@@ -1,4 +1,4 @@
-"""Whoever listens to ZooKeeper hears of it, whatever others make of it."""
+"""Every listener to ZooKeeper is called, whatever happens in the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def fail(_: object) -> None:
     raise ZeroDivisionError
 
 
-def test_an_error_of_one_listener_keeps_nobody_from_hearing_of_what_follows() -> None:
+def test_an_error_of_one_listener_keeps_no_other_from_hearing_what_follows() -> None:
     ensemble = Ensemble()
     process = Process(ensemble)
     heard: list[object] = []
@@ -25,5 +25,5 @@ def test_an_error_of_one_listener_keeps_nobody_from_hearing_of_what_follows() ->
         assert process.do(process.bridge.get(EPOCH))[0] is not None
 
     assert len(heard) == 1
-    assert [line["event"] for line in said] == ["whoever listens to ZooKeeper has failed"]
+    assert [line["event"] for line in said] == ["a listener to ZooKeeper has failed"]
     process.end()

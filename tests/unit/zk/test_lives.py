@@ -1,4 +1,4 @@
-"""Is what was created again under a name told from what it was before, though its version is the same?
+"""Is a recreated znode distinguished from its predecessor, though its version is the same?
 
 What real servers make of the transaction behind it: `tests/conformance/test_zookeeper_model.py`.
 """
@@ -38,11 +38,13 @@ class Working:
         self.ensemble = Ensemble()
         self.ensemble.zookeeper.make_path(ROOT)
         self.process = Process(self.ensemble)
-        self._told: list[Event] = []
-        self.reader = Reader(self.process.bridge, self._told.append, what=watched(follows_reassignments=True))
+        self._emitted: list[Event] = []
+        self.reader = Reader(self.process.bridge, self._emitted.append, what=watched(follows_reassignments=True))
         self.process.do(self.reader.load())
         bridge, reader = self.process.bridge, self.reader
-        self._writer = Writer(bridge, self._told.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives)
+        self._writer = Writer(
+            bridge, self._emitted.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives
+        )
         self._commits = 0
 
     def write(self, *writes: Write) -> CommitId:
@@ -52,25 +54,25 @@ class Working:
         return CommitId(self._commits)
 
     def outcome(self, commit: CommitId) -> Committed | Conflicted:
-        """What became of it."""
+        """The outcome of a transaction."""
 
         def found() -> list[Event]:
-            return [e for e in self._told if isinstance(e, Committed | Conflicted) and e.commit == commit]
+            return [e for e in self._emitted if isinstance(e, Committed | Conflicted) and e.commit == commit]
 
         (event,) = self.ensemble.until(found)
         assert isinstance(event, Committed | Conflicted)
         return event
 
     def written(self, *writes: Write) -> Committed | Conflicted:
-        """Send one transaction, and wait for what becomes of it."""
+        """Send one transaction, and wait for its outcome."""
         return self.outcome(self.write(*writes))
 
     def seen(self, path: str, data: bytes) -> Zxid:
-        """When the znode was created that holds this, once it has been read."""
+        """The czxid of the znode with this data, once it has been read."""
 
         def found() -> Fact | None:
             node = self.ensemble.zookeeper.nodes.get(path)
-            facts = [f for e in self._told if isinstance(e, Observed) for f in e.facts if f.address.path == path]
+            facts = [f for e in self._emitted if isinstance(e, Observed) for f in e.facts if f.address.path == path]
             is_so = facts and node is not None and node.data == data and facts[-1].as_of == node.mzxid
             return facts[-1] if is_so else None
 
@@ -79,7 +81,7 @@ class Working:
         return stat.czxid
 
     def asked(self) -> Zxid:
-        """Somebody asks for a move."""
+        """Another client asks for a move."""
         self.ensemble.write(MakeNode(ASKED.path, ONE))
         return self.seen(ASKED.path, ONE)
 
@@ -119,7 +121,7 @@ def test_what_is_known_to_be_another_is_not_even_sent(working: Working) -> None:
 
 
 def test_a_legacy_request_that_was_replaced_by_another_is_not_deleted_in_its_place(working: Working) -> None:
-    """Nobody lists the children of its parent."""
+    """The children of its parent are not listed."""
     working.ensemble.write(MakeNode(LEGACY.path, b"1"))
     life = working.seen(LEGACY.path, b"1")
     working.ensemble.write(RemoveNode(LEGACY.path), MakeNode(LEGACY.path, b"2"))
@@ -141,7 +143,7 @@ def test_what_we_create_ourselves_stands_in_the_way_of_nothing(working: Working)
     assert working.ensemble.zookeeper.nodes[ROOT].children == {}
 
 
-def test_what_somebody_else_creates_costs_one_more_attempt(working: Working) -> None:
+def test_what_another_client_creates_costs_one_more_attempt(working: Working) -> None:
     life = working.asked()
     working.ensemble.write(MakeNode(OTHER.path, ONE))
 
@@ -151,8 +153,8 @@ def test_what_somebody_else_creates_costs_one_more_attempt(working: Working) -> 
     assert isinstance(working.written(Delete(ASKED, V0, life)), Committed)
 
 
-@pytest.mark.parametrize("created", [OTHER.path, "/admin/anything"], ids=["watched", "watched by nobody"])
-def test_who_tries_again_at_once_finds_counted_what_somebody_else_created(working: Working, created: str) -> None:
+@pytest.mark.parametrize("created", [OTHER.path, "/admin/anything"], ids=["watched", "watched by no session"])
+def test_an_immediate_retry_finds_counted_what_another_client_created(working: Working, created: str) -> None:
     address = ASKED if created == OTHER.path else LEGACY
     working.ensemble.write(MakeNode(address.path, b"1"))
     life = working.seen(address.path, b"1")

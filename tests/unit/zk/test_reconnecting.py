@@ -1,4 +1,4 @@
-"""Does a client that comes back to a server that lags know what has become of its writes?"""
+"""Does a client that reconnects to a lagging server learn the outcome of its writes?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SESSION_S = ZooKeeperSettings("").session_timeout_ms / 1000
 
 
 class Moving:
-    """A client of two servers, of which the second shows nothing new until it is told to."""
+    """A client of two servers, of which the second shows nothing new until it is released."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -47,20 +47,20 @@ class Moving:
             assert self.clock.step()
 
     def ask(self, request: protocol.Request) -> list[Reply]:
-        """What it is answered, as soon as it is."""
+        """The answers so far."""
         replies: list[Reply] = []
         self.bridge.submit(request, replies.append)
         return replies
 
     def restore(self, older: ZooKeeper, down_s: float) -> None:
-        """The server is stopped, and comes back with an older copy of its data."""
+        """Stop the server and bring it back with an older copy of its data."""
         connection = self._client._connection
         assert isinstance(connection, Connection)
         self._serving = older
         connection.drop(down_s)
 
     def move(self) -> None:
-        """To the server that lags, and that catches up later."""
+        """To the lagging server, which catches up later."""
         connection = self._client._connection
         assert isinstance(connection, Connection)
         self._serving = self.late
@@ -99,7 +99,7 @@ def test_watches_are_set_again_on_what_the_server_shows_by_then() -> None:
 
 
 def older_copy() -> ZooKeeper:
-    """Of a time when nothing but `/a` was there."""
+    """A copy of a time when only `/a` existed."""
     older = ZooKeeper(lambda *_: None, lambda *_: None)
     older.make_path("/a")
     return older

@@ -1,4 +1,4 @@
-"""Are rights seen whoever writes them, whenever, and as far as ZooKeeper lets us?"""
+"""Are ACLs seen no matter which client writes them, at any time, as far as ZooKeeper lets us?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = b'{"version":1,"acls":[]}'
 
 
 class Reading:
-    """One that reads rights and nothing else, and what it has told."""
+    """A reader of ACLs only, and what it has emitted."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -37,12 +37,12 @@ class Reading:
         self.ensemble.until(holds)
 
     def last(self, path: str) -> Fact | None:
-        """What was told last of a znode."""
-        told = [fact for e in self.events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
-        return told[-1] if told else None
+        """The last report on a znode."""
+        latest = [fact for e in self.events if isinstance(e, Observed) for fact in e.facts if fact.address.path == path]
+        return latest[-1] if latest else None
 
     def entries(self, path: str) -> int | None:
-        """How many a znode has; None where it is not there."""
+        """The number of a znode's entries; None if it does not exist."""
         fact = self.last(path)
         return len(fact.value.entries) if fact is not None and isinstance(fact.value, Acls) else None
 
@@ -92,7 +92,7 @@ def test_nothing_else_is_read(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("path", [FOLDER, PATH])
-def test_what_may_not_be_read_is_told_and_once_it_may_its_facts_come_first(reading: Reading, path: str) -> None:
+def test_what_may_not_be_read_is_reported_and_once_it_may_its_facts_come_first(reading: Reading, path: str) -> None:
     reading.ensemble.zookeeper.make_path(FOLDER)
     reading.ensemble.write(MakeNode(PATH, ENTRIES))
     reading.permit(path, Permission.ALL & ~Permission.READ)
@@ -104,6 +104,6 @@ def test_what_may_not_be_read_is_told_and_once_it_may_its_facts_come_first(readi
     reading.until(lambda: ReadAllowed(path) in reading.events)
 
     assert reading.entries(PATH) == 1
-    told = reading.last(PATH)
-    at = next(n for n, event in enumerate(reading.events) if isinstance(event, Observed) and told in event.facts)
+    latest = reading.last(PATH)
+    at = next(n for n, event in enumerate(reading.events) if isinstance(event, Observed) and latest in event.facts)
     assert at < reading.events.index(ReadAllowed(path))

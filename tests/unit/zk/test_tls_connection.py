@@ -1,4 +1,4 @@
-"""Does kazoo's loop see what has come over TLS, and nothing else?"""
+"""Does kazoo's loop see what has arrived over TLS, and nothing else?"""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_what_is_no_data_does_not_look_like_any(pair: Pair) -> None:
-    # The server's session tickets have come, and are not for anybody to read.
+    # The server's session tickets have arrived; they are not data.
     assert pair.readable(0.01) == []
     with pytest.raises(ssl.SSLWantReadError):
         pair.client.recv(4)
@@ -109,7 +109,7 @@ def test_an_end_before_the_first_word_is_a_failure_and_a_later_one_is_not(pair: 
     assert len(pair.failures) == 1
 
 
-def test_an_end_after_some_words_is_told_to_who_reads_only(pair: Pair) -> None:
+def test_an_end_after_some_data_is_reported_only_to_the_reader(pair: Pair) -> None:
     pair.say(b"one")
     assert pair.readable()
     pair.close()

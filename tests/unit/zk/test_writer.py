@@ -1,4 +1,4 @@
-"""Is a decision written as a whole, only while nobody else rules, and is what was refused named?
+"""Is a decision written as a whole, only until another controller rules, and is a refused write named?
 
 What real servers make of it: `tests/conformance/test_zookeeper_adapter_writing.py`.
 """
@@ -43,7 +43,7 @@ def commit(*writes: Write) -> Commit:
     return Commit(CommitId(1), tuple(map(operation, writes)), ("a decision",))
 
 
-def test_what_is_accepted_is_there_at_the_zxid_that_is_told(ensemble: Ensemble, process: Process) -> None:
+def test_what_is_accepted_is_there_at_the_zxid_reported(ensemble: Ensemble, process: Process) -> None:
     outcomes: list[Event] = []
 
     Writer(process.bridge, outcomes.append, fence_version=FENCE).submit(commit(NEW_TOPIC))
@@ -86,19 +86,19 @@ def test_what_is_too_large_is_not_sent(ensemble: Ensemble, process: Process) -> 
 
 def test_what_is_deleted_and_written_again_under_its_name_is_read_again(ensemble: Ensemble, process: Process) -> None:
     """While the connection is lost: the list of names is the same before and after."""
-    told: list[Event] = []
+    events: list[Event] = []
     address = IsrChangeAddress("isr_change_0000000001")
     ensemble.write(MakeNode(address.path, b"{}"))
-    reader = Reader(process.bridge, told.append)
+    reader = Reader(process.bridge, events.append)
     process.do(reader.load())
-    writer = Writer(process.bridge, told.append, fence_version=FENCE, deleted=reader.forget)
+    writer = Writer(process.bridge, events.append, fence_version=FENCE, deleted=reader.forget)
 
     def seen_at() -> list[int]:
-        facts = [fact for event in told if isinstance(event, Observed) for fact in event.facts]
+        facts = [fact for event in events if isinstance(event, Observed) for fact in event.facts]
         return [fact.as_of for fact in facts if fact.address == address and fact.is_present]
 
     writer.submit(commit(Delete(address, ZnodeVersion(0))))
-    ensemble.until(lambda: any(isinstance(event, Committed) for event in told))
+    ensemble.until(lambda: any(isinstance(event, Committed) for event in events))
     process.connection.drop(1.0)
     ensemble.write(MakeNode(address.path, b"[]"))
 

@@ -1,4 +1,4 @@
-"""What lies where `zookeeper.connect` points: a cluster, and of which age, or nothing? Nothing is written."""
+"""What does `zookeeper.connect` point to: a cluster, how old, or nothing? Writes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _MZXID_AT: Final = 8
 _MTIME_AT: Final = 24
 _PZXID_AT: Final = 60
 
-# What a claim and elections write, and what the rest of a term does. The paths' own rights, or those to their children.
+# What claims and elections write, and what the rest of a term does: rights to the paths themselves, or to their
+# children.
 _ESSENTIAL: Final = (
     ("/", Right.CREATE | Right.DELETE),
     (ControllerEpochAddress().path, Right.WRITE),
@@ -67,11 +68,11 @@ _WORDS: Final = {
 
 class _Lacks(Protocol):
     async def __call__(self, path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
-        """What is missing of these rights."""
+        """Those of these rights that are missing."""
 
 
 class Lacking(Struct, frozen=True):
-    """A right that we need and ZooKeeper does not surely give to us."""
+    """A right that we need and ZooKeeper may not grant us."""
 
     path: str
     right: str
@@ -81,7 +82,7 @@ class Lacking(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """What lies below the chroot.
+    """What exists below the chroot.
 
     Shape:
         `children` are None where not even the chroot exists. `topics` are all names, or none where they are hidden.
@@ -94,7 +95,7 @@ class Place(Struct, frozen=True):
 
 
 class LastWritten(Exists, frozen=True):
-    """When was it last written, by the clock of the ZooKeeper server that led then? In milliseconds since 1970."""
+    """When was a znode last written, by the clock of ZooKeeper's leader then? In milliseconds since 1970."""
 
     def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
         """Its mtime."""
@@ -102,7 +103,7 @@ class LastWritten(Exists, frozen=True):
 
 
 class LastChanged(Exists, frozen=True):
-    """As of which zxid was it last written?"""
+    """At which zxid was a znode last written?"""
 
     def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
         """Its mzxid."""
@@ -110,7 +111,7 @@ class LastChanged(Exists, frozen=True):
 
 
 class LastOfChildren(Exists, frozen=True):
-    """As of which zxid did a child come or go?"""
+    """At which zxid was a child last created or deleted?"""
 
     def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
         """Its pzxid."""
@@ -118,10 +119,10 @@ class LastOfChildren(Exists, frozen=True):
 
 
 async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
-    """The zxids at which a broker last came or went, and at which settings of brokers were changed at run time.
+    """The zxids of the last change of registered brokers and of brokers' dynamic settings.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     root = configs.DefaultBrokerConfigAddress().path.rpartition("/")[0]
     reply, names = await asyncio.gather(bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, root))
@@ -131,26 +132,26 @@ async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
 
 
 async def place(bridge: Bridge) -> Place:
-    """Look around below the chroot.
+    """Look at what exists below the chroot.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     children, names, (stat, _) = await asyncio.gather(
         _children(bridge, "/"), _children(bridge, topics.ROOT), bridge.exists(_CLUSTER_ID)
     )
     cluster_id = None
     if stat is not None:
-        with contextlib.suppress(Refused):  # it is there, which is what counts
+        with contextlib.suppress(Refused):  # it exists, which is enough
             cluster_id = await preparation.cluster_id(bridge)
     return Place(children, stat is not None, cluster_id, tuple(TopicName(name) for name in names or ()))
 
 
 async def clusters_elsewhere(bridge: Bridge) -> tuple[str, ...]:
-    """The chroots of the same ZooKeeper, directly below its root, where brokers have been; `/` for none.
+    """The chroots directly below ZooKeeper's root where brokers have been; `/` for none.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     reply = await bridge.read(GetChildren("/"))
     names = sorted(reply.value or ())[:_MOST_CHROOTS] if reply.code == protocol.OK else ()
@@ -160,24 +161,25 @@ async def clusters_elsewhere(bridge: Bridge) -> tuple[str, ...]:
 
 
 async def nothing_here(bridge: Bridge) -> str | None:
-    """What was found instead, for people, where neither a cluster nor this controller has ever been; None elsewhere.
+    """What was found instead, as text, if neither a cluster nor this controller has ever been here; otherwise None.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     children = await _children(bridge, "/")
     if children is not None and not _OF_A_CLUSTER.isdisjoint(children):
         return None
-    what = "the chroot does not exist" if children is None else "there is none of a cluster's znodes"
+    what = "the chroot does not exist" if children is None else "none of a cluster's znodes exist"
     elsewhere = await clusters_elsewhere(bridge)
     return what + (f"; a cluster is at {' and at '.join(elsewhere)}" if elsewhere else "")
 
 
 async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, ...]) -> TopicName | None:
-    """A topic with a replica on this id, unless a controller is known to have had it; of many topics a part is read.
+    """A topic with a replica on this id, unless a controller is known to have had the id. Of many topics, reads a
+    sample.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     node = await _node(bridge, ControllerIdsAddress().path)
     known = None if node is None else catalog.decode(ControllerIdsAddress(), node.data)
@@ -192,7 +194,7 @@ async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, 
 
 
 async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName | None:
-    """The topic, if the broker is to have a replica of it. Each is decoded by itself: some take long, and are large."""
+    """The topic, if it assigns a replica to the broker. Decodes one topic at a time: some are large and slow."""
     node = await _node(bridge, TopicAddress(name).path)
     topic = None if node is None else catalog.decode(TopicAddress(name), node.data)
     is_there = isinstance(topic, Topic) and any(broker in a.replicas for a in topic.partitions.values())
@@ -200,10 +202,10 @@ async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName
 
 
 async def grants_of_brokers(bridge: Bridge, brokers: tuple[BrokerId, ...]) -> dict[BrokerId, Granted]:
-    """What each registration grants, which its broker has created: to whom belongs what brokers create?
+    """What each registration grants. The broker created it, so this shows whom the brokers' znodes belong to.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     identity = identity_of(bridge.settings.security)
     found = await asyncio.gather(*(granted(bridge, BrokerAddress(broker).path, identity) for broker in brokers))
@@ -211,17 +213,17 @@ async def grants_of_brokers(bridge: Bridge, brokers: tuple[BrokerId, ...]) -> di
 
 
 async def lacking(bridge: Bridge, names: tuple[TopicName, ...]) -> tuple[Lacking, ...]:
-    """The rights that a controller needs and does not have; what does not exist yet needs none.
+    """The rights that a controller needs and lacks; a znode that does not exist yet needs none.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     identity = identity_of(bridge.settings.security)
 
     async def lacks(path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
         acl = await granted(bridge, path, identity)
         while acl is None and is_essential and path != "/":
-            path, rights = path.rpartition("/")[0] or "/", Right.CREATE  # it is yet to be created
+            path, rights = path.rpartition("/")[0] or "/", Right.CREATE  # not created yet
             acl = await granted(bridge, path, identity)
         return [] if acl is None else _missing(path, rights, acl, is_essential=is_essential)
 
@@ -242,7 +244,7 @@ def _missing(path: str, rights: Right, acl: Granted, *, is_essential: bool) -> l
 
 
 async def _topics_lack(lacks: _Lacks, sample: tuple[TopicName, ...]) -> list[Lacking]:
-    """Whether no topic can be written, which is a matter of principle, or just some."""
+    """Whether no topic can be written, which is a matter of principle, or only some."""
     each = [
         await lacks(TopicAddress(name).path, Right.WRITE | Right.CREATE, is_essential=False)
         + await lacks(f"{TopicAddress(name).path}/partitions/0/state", Right.WRITE, is_essential=False)
@@ -253,10 +255,10 @@ async def _topics_lack(lacks: _Lacks, sample: tuple[TopicName, ...]) -> list[Lac
 
 
 async def last_written_ms(bridge: Bridge, registered: tuple[BrokerId, ...]) -> int:
-    """When the newest of some znodes was written that change often.
+    """When the newest of some frequently written znodes was written.
 
     Raises:
-        SessionEnded: there is no session any more.
+        SessionEnded: the session has ended.
     """
     paths = [ControllerAddress().path, ControllerEpochAddress().path, *(BrokerAddress(b).path for b in registered)]
     replies = await asyncio.gather(*(bridge.read(LastWritten(bridge.full(path))) for path in paths))

@@ -1,21 +1,21 @@
-"""Whoever asks for a cluster where none is hears so, and where one is."""
+"""A chroot without a cluster is reported, with the place of the cluster."""
 
 from __future__ import annotations
 
-from controller.zk import whereabouts
+from controller.zk import inspection
 from tests.simulation.zookeeper import MakeNode
 from tests.unit.zk.simulated import Ensemble, Process
 
 
 def found(connect: str, *znodes: str) -> str | None:
-    """What is said of a place, in an ensemble with these znodes."""
+    """The report on a chroot, in an ensemble with these znodes."""
     ensemble = Ensemble()
     for path in znodes:
         ensemble.zookeeper.make_path(path.rpartition("/")[0])
         ensemble.write(MakeNode(path, b""))
     process = Process(ensemble, connect)
     try:
-        return process.do(whereabouts.nothing_here(process.bridge))
+        return process.do(inspection.nothing_here(process.bridge))
     finally:
         process.end()
 
@@ -35,4 +35,4 @@ def test_a_place_that_something_else_uses_holds_no_cluster() -> None:
     said = found("simulated:2181/other", "/other/solr/live_nodes")
 
     assert said is not None
-    assert said.startswith("there is none of a cluster's znodes")
+    assert said.startswith("none of a cluster's znodes exist")
