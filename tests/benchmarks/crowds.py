@@ -133,7 +133,7 @@ def _mutated(_shape: Shape, client: int) -> Iterator[bytes]:
 CROWDS = {
     "ask for all topics": Crowd(400, _all_topics),
     "ask for all topics, never read": Crowd(400, _all_topics, is_reading=False, patience_s=15.0),
-    "name 50,000 topics that nobody has": Crowd(20, _unknown_topics),
+    "name 50,000 unknown topics": Crowd(20, _unknown_topics),
     "cancel the moves of all partitions": Crowd(20, _cancels),
     "list the moves of all partitions": Crowd(20, _lists),
     "try 10,000 new topics": Crowd(20, _new_topics),

@@ -1,6 +1,6 @@
-"""What came of the walks through all versions, and how does docs/versions.md tell it?
+"""What did the walks through all versions show, and how does docs/versions.md present it?
 
-The tests write down each walk as it goes; `python -m tests.cluster.version_results docs/versions.md` makes the page.
+The tests record each walk as it goes; `python -m tests.cluster.version_results docs/versions.md` makes the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = """\
 # Versions
 
 What was run on real brokers of versions 2.4 to 3.9 under our controller: three brokers, one ZooKeeper, two replicas of
-ours, a producer with `acks=all` and a consumer at work all the while. `make versions` runs it and makes this page from
+ours, and all the while a producer with `acks=all` and a consumer. `make versions` runs it and makes this page from
 the results of [test_versions.py](../tests/cluster/test_versions.py) and
 [test_rolling_upgrade.py](../tests/cluster/test_rolling_upgrade.py), of which
 `make test` runs three versions and the upgrade.

@@ -191,7 +191,7 @@ def _without(seen: PartitionSeen, broker: int) -> bool:
 
 
 def controlled_shutdown(walk: Walk) -> str:
-    """A broker asks to leave, and is permitted to."""
+    """A broker requests a controlled shutdown, and gets it."""
     led = [p for p in walk.orders.partitions if p.state is not None and p.state.leader == 2]
     assert led, "broker 2 leads nothing: the step would show nothing"
     walk.cluster.brokers[2].stop(STOPS_WITHIN_S)
@@ -221,7 +221,7 @@ def expansion(walk: Walk) -> str:
 
 
 def clients(walk: Walk) -> str:
-    """An idempotent producer and a consumer group work that know no address but that of our leader."""
+    """An idempotent producer and a consumer group that know only our leader's address work."""
     address = walk.led.leader.address
     producer = KafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True, max_block_ms=60_000)
     sent = [producer.send(BY_TOOL, f"record {number}".encode()) for number in range(20)]
@@ -248,7 +248,7 @@ def deletion(walk: Walk) -> str:
 
 
 def preferred_election(walk: Walk) -> str:
-    """Kafka's own tool has the preferred replicas lead again that lost it to the steps before."""
+    """Kafka's own tool makes the preferred replicas lead again that lost leadership in earlier steps."""
     walk.settle()
     assert not walk.is_balanced(), "every leader is the preferred one: the step would show nothing"
     ran = walk.run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
@@ -268,7 +268,7 @@ def auto_creation(walk: Walk) -> str:
 
 
 def move_with_fail_over(walk: Walk) -> str:
-    """The leading replica is killed while a move goes on; the other finishes it."""
+    """The leading replica is killed during a move; the other finishes it."""
     walk.wanted()
     leader, epoch = walk.led.leader, walk.znodes.controller_epoch()
     walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
@@ -307,7 +307,7 @@ def hand_back(walk: Walk) -> str:
 
 
 def taking_back(walk: Walk) -> str:
-    """Ours rule again, keep every topic's id, move replicas, and stop in good order."""
+    """Ours lead again, keep every topic's id, move replicas, and stop cleanly."""
     release(walk, "--undo")
     _every_standby_is_ready(walk)
     walk.wanted()
