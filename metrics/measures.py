@@ -75,7 +75,7 @@ CLUSTER = (
     _gauge("topics", "Topics.", kafkas="GlobalTopicCount"),
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
-    _gauge("set_aside", "Topics, requests and writes in quarantine after an error; they are retried, /readyz names them."),
+    _gauge("set_aside", "Topics, requests and writes in quarantine after an error, to be retried; /readyz names them."),
     _gauge("unreadable_znodes", "Znodes that are malformed, or that ZooKeeper does not let us read."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
     _counter("unclean_elections", "Leaders elected that were not in sync: acknowledged records may be lost."),

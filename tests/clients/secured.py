@@ -312,7 +312,7 @@ def ask_all(made: Stage, ask: Ask, title: str, without: frozenset[str]) -> list[
 def troubles(outcomes: list[Outcome]) -> list[str]:
     """Attempts with right credentials that were refused, or with wrong ones that were accepted."""
     return [
-        f"{seen.client}, {seen.way} over {seen.protocol} at {seen.node}: {seen.refused or 'wrong credentials are accepted'}"
+        f"{seen.client}, {seen.way} over {seen.protocol} at {seen.node}: {seen.refused or 'let in by mistake'}"
         for seen in outcomes
         if (seen.refused is None) != seen.is_welcome
     ]
