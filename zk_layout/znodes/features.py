@@ -19,7 +19,7 @@ class FeatureAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return "/feature"
 
 

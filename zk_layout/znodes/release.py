@@ -1,7 +1,7 @@
 """Should the cluster be left to Kafka's own controllers?
 
-A znode of our own, `/kafka_zk_controller/released`. As long as it exists, whatever it holds, no replica of ours claims
-`/controller`, and one that leads hands it back. Brokers never look at it.
+Our own znode `/kafka_zk_controller/released`. As long as it exists, with any content, no replica of ours claims
+`/controller`, and the leader hands it back. Brokers ignore it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from zk_layout.codec import decode_json, encode_json, json_decoder
 
 
 class ReleaseAddress(Struct, frozen=True, gc=False):
-    """The request that a native controller must rule."""
+    """The request that a native controller lead."""
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return "/kafka_zk_controller/released"
 
 
@@ -39,7 +39,7 @@ def decode(data: bytes) -> Release:
     """Who released the cluster.
 
     Raises:
-        Undecodable: not this znode's JSON. It counts all the same.
+        Undecodable: not this znode's JSON. The release counts nevertheless.
     """
     return decode_json(_decoder, data)
 
