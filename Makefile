@@ -24,7 +24,7 @@ LONG   := tests/simulation tests/replay
 REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
-# Of Debian and Ubuntu; elsewhere somebody has to install MIT Kerberos and Chromium.
+# For Debian and Ubuntu; elsewhere install MIT Kerberos and Chromium by hand.
 KDC     := /usr/sbin/krb5kdc
 APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
 INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
@@ -38,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
-# Real servers leave the processors idle most of the time: what only computes fills the gaps, and is shown at the end.
+# Real servers leave the processors idle most of the time: tests that only compute fill the gaps, and are shown at the end.
 test: static browser  ## everything: coverage, simulation, replay, conformance, real servers
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \

@@ -85,7 +85,7 @@ def tables_of(
     held = InMemory()
     held.write_damage([*history.damage, *planned.damage])
     for split in planned.splits:
-        bulk.carry_out(split, held, chroot, planned.whereabouts)
+        bulk.carry_out(split, held, chroot, planned.last_writes)
     held.join_edges()
     events = held.read("events").to_table()
     seen = lives.in_order(events)

@@ -65,8 +65,8 @@ def test_a_split_names_only_the_topics_that_it_writes(tmp_path: Path) -> None:
     planned = plan(survey(stored_files([str(tmp_path)]), 1), 1)
 
     assert [len(split.known) for split in planned.splits] == [0] * 100 + [1]
-    assert planned.whereabouts.before(50, "/brokers/topics/t7") == (
+    assert planned.last_writes.before(50, "/brokers/topics/t7") == (
         str(tmp_path / "log.1"),
         planned.splits[6].pieces[0].offset,
     )
-    assert planned.whereabouts.before(6, "/brokers/topics/t7") is None
+    assert planned.last_writes.before(6, "/brokers/topics/t7") is None
