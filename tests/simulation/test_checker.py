@@ -1,4 +1,4 @@
-"""The checker sees what a wrong controller does: each of these spoils a right one a little."""
+"""The checker notices a faulty controller: each of these spoils a correct one a little."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Spoil = Callable[[Effect], Iterable[Effect]]
 
 
 class SpoiledMachine:
-    """A right machine whose effects are spoiled."""
+    """A correct machine whose effects are spoiled."""
 
     def __init__(self, machine: Machine, spoil: Spoil) -> None:
         self._machine = machine
@@ -62,7 +62,7 @@ class SpoiledMachine:
 
 
 def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The first promise that some seed finds broken."""
+    """The first broken promise that some seed finds."""
     right = World.new_machine
 
     def spoiled(world: World, own_id: BrokerId, epoch: ControllerEpoch) -> SpoiledMachine:
@@ -73,7 +73,7 @@ def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def broken_first(but: str | None = None) -> str:
-    """The first promise that some seed finds broken, except one that is of no interest."""
+    """The first broken promise that some seed finds, apart from an irrelevant one."""
     for seed in range(SEEDS):
         try:
             World(seed).run()
@@ -90,7 +90,7 @@ def rewritten(commit: Commit, rewrite: Callable[[Write], Write]) -> Commit:
 
 
 def writing(rewrite: Callable[[Write], Write]) -> Spoil:
-    """Write something else, and tell nobody anything, so that only ZooKeeper's side is looked at."""
+    """Write something else, and send no commands, so that only ZooKeeper's side is checked."""
 
     def spoil(effect: Effect) -> Iterable[Effect]:
         if isinstance(effect, Commit):
@@ -203,7 +203,7 @@ def test_nobody_is_let_go_before_the_target_is_in_sync(monkeypatch: pytest.Monke
 
 
 def told_to_go(number: int) -> Tell:
-    """Broker 1 is told to delete its replica."""
+    """Broker 1 gets the command to delete its replica."""
     stop = ReplicaStop(AT.topic, AT.partition, LeaderEpoch(3), is_deletion=True)
     return Tell(BrokerId(1), BrokerEpoch(1), ControllerEpoch(number), StopReplica((stop,)))
 
@@ -224,7 +224,7 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
 
 
 def elected_at_any_price() -> World:
-    """Broker 1 was told to go in leader epoch 3, and was elected, with nothing, in leader epoch 5."""
+    """Broker 1 was to delete its replica in leader epoch 3, and was elected, empty, in leader epoch 5."""
     world = World(0)
     at_last = PartitionState(BrokerId(1), LeaderEpoch(5), ControllerEpoch(1), (BrokerId(1),))
     world.checker.states[AT] = at_last
@@ -305,8 +305,8 @@ def test_what_a_leader_before_2_7_acknowledges_without_whom_it_has_itself_writte
     (wanted,) = model.proposals(0.0)
     assert wanted.isr == (one, two)
 
-    model.append(AT, 1)  # the new member has to have it
-    model.forget_wish(AT, wanted)  # the write has failed, as far as the leader knows: somebody else has written since
+    model.append(AT, 1)  # the new member must have it
+    model.forget_wish(AT, wanted)  # the leader takes the write for failed: there was another write since
     model.append(AT, 2)
     world.checker.acknowledged(model)
 
@@ -356,9 +356,9 @@ def test_who_joins_an_isr_without_what_was_acknowledged_is_seen_unless_its_forme
     else:
         world.clock.now += restart_s
         broker.start()
-    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been on its way
+    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been in flight
     world.clock.now += 10.0
-    checker.joins_with_everything(AT, [joined], world.clock.now)  # nothing was shown until now
+    checker.joins_with_everything(AT, [joined], world.clock.now)  # the server lagged until now
     with pytest.raises(Broken, match="without the acknowledged records"):
         checker.joins_with_everything(AT, [joined], 0.0)
 
@@ -376,7 +376,7 @@ REDIRECTED = Assignment((ONE, TWO), adding=(TWO,))
 
 
 class Cut:
-    """Broker 1 writes the ISR itself; 3, that was being added, left with a write that concerned the topic alone."""
+    """Broker 1 writes the ISR itself; broker 3, which was being added, left with a write of the topic alone."""
 
     def __init__(self) -> None:
         self.world = World(0)
@@ -441,7 +441,7 @@ GROWING_ON = Assignment((ONE, THREE, FOUR), adding=(THREE,))
 
 
 def two_moves_at_once(*, isr: tuple[BrokerId, ...] = (ONE,), first: tuple[BrokerId, ...] | None = (FOUR, ONE)) -> None:
-    """A move is redirected in one transaction, where what was to be removed goes as well; `first` was asked for too."""
+    """A move is redirected in the transaction that removes its leaving replicas; `first` was requested as well."""
     cut = Cut()
     state = msgspec.structs.replace(cut.state, leader=NO_LEADER, leader_epoch=LeaderEpoch(4), isr=isr)
     cut.write(cut.somebody, GROWING, state)
@@ -494,7 +494,7 @@ def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(m
         right(topics, record, topic)
 
     monkeypatch.setattr(Topics, "_queue", forgetful)
-    # A request is mostly dropped before the next topic comes: here it stays.
+    # Mostly a request is dropped before the next topic exists: here it stays.
     monkeypatch.setattr(deletion_writes, "dropped", lambda *_: None)
 
     assert "nobody had asked for it" in broken_first(but="left over in /admin/delete_topics")

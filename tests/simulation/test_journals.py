@@ -1,4 +1,4 @@
-"""Whole histories are decided alike in other processes, which hash otherwise."""
+"""Whole histories are decided alike in other processes, with other hash seeds."""
 
 from __future__ import annotations
 

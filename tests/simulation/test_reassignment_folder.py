@@ -1,4 +1,4 @@
-"""The checker sees what is done wrong with `/admin/reassignments`: each of these spoils a right controller a little."""
+"""The checker notices errors with `/admin/reassignments`: each of these spoils a correct controller a little."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT = ReassignmentFolder._kept
 
 
 def is_seen(promise: str) -> bool:
-    """Whether one of a few worlds with a kept folder finds this promise broken."""
+    """Whether one of a few worlds with the folder finds this promise broken."""
     for seed in range(SEEDS):
         world = World(seed)
         if world.folder.is_kept_by_all and world.folder.keepers:
