@@ -15,11 +15,11 @@ from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.core.steps.invariants import NOTHING, Held, outdated, violated
 from controller.lab.broker_model import BrokerModel
+from tests.simulation.announcements import Announcements
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
 from tests.simulation.elections import ill_begun, unfounded, unsound
 from tests.simulation.refusals import READ_AGAIN_WITHIN_S
-from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.codec import Malformed
@@ -72,7 +72,7 @@ class Checker:
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
         self.answers = Answers(self)
-        self.telling = Telling(self)
+        self.announcements = Announcements(self)
 
     # what ZooKeeper holds
 
@@ -204,9 +204,9 @@ class Checker:
             at = TopicPartition(address.topic, number)
             self._assigned(at, assignment, is_news=is_news)
             if is_edited:  # in the same term the value written before that counts
-                self.telling.edited(at, assignment)
+                self.announcements.edited(at, assignment)
             else:
-                self.telling.assigned(at, assignment, self._term_of(session))
+                self.announcements.assigned(at, assignment, self._term_of(session))
         self.topics[address.topic] = value
 
     def _assigned(self, at: TopicPartition, assignment: Assignment, *, is_news: bool) -> None:
@@ -219,7 +219,7 @@ class Checker:
     def _topic_gone(self, name: TopicName, before: Topic) -> None:
         """A topic disappears only on request, and not before all its logs are deleted."""
         if name not in self.unwanted:
-            raise Broken(f"topic {name} was deleted, and nobody had asked for it")
+            raise Broken(f"topic {name} was deleted without a request")
         for broker in self.world.brokers.values():
             left = [at for at in broker.disk if at.topic == name and at not in self.edited]
             if left:
@@ -227,7 +227,7 @@ class Checker:
         del self.topics[name]
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
-            self.telling.forget(at)
+            self.announcements.forget(at)
             for memory in (self.states, self.known, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
             self.written_at.pop(at, None)
@@ -263,7 +263,7 @@ class Checker:
         self.state_written_at = self.world.clock.now
         if value is None and before is not None:
             if at.topic not in self.unwanted:
-                raise Broken(f"the state of {at} was deleted, and nobody had asked for it")
+                raise Broken(f"the state of {at} was deleted without a request")
             del self.states[at]
         if not isinstance(value, PartitionState):
             self.spoiled[at] = None
@@ -278,7 +278,7 @@ class Checker:
         if before is not None:
             self._state_follows(at, before, value, session)
         else:
-            self.telling.begun(at, self._term_of(session))
+            self.announcements.begun(at, self._term_of(session))
         if before is None and self._is_ours(session):
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
@@ -297,7 +297,7 @@ class Checker:
     def _may_be_left(
         self, at: TopicPartition, value: PartitionState, strays: list[BrokerId], session: SessionId
     ) -> bool:
-        """Whether an ISR may name a replica that left with the first part of a split decision, until the second is there.
+        """Whether an ISR may name a replica that left with the first part of a split decision, until the second is in.
 
         Members of the ISR stay until then. A leader that writes the ISR itself may also add replicas it knew in its
         leader epoch: then the second part, which raises that, is refused and decided again.
@@ -432,7 +432,7 @@ class Checker:
     def began(self, controller: Controller, epoch: ControllerEpoch) -> None:
         """A term begins: no other term may have the same epoch."""
         if self._raised_by.get(epoch) != controller.session:
-            raise Broken(f"{controller.name} leads with controller epoch {epoch}, which somebody else has raised")
+            raise Broken(f"{controller.name} leads with controller epoch {epoch}, which another controller has raised")
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""
@@ -447,7 +447,7 @@ class Checker:
             case Answer():
                 self.answers.answered(controller, effect)
             case Tell():
-                self.telling.told(controller, effect)
+                self.announcements.sent(controller, effect)
             case StepDown(reason):
                 self.world.say(controller.name, f"wants to step down: {reason}")
 

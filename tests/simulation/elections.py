@@ -54,7 +54,7 @@ def unfounded(
     if after.leader == NO_LEADER:
         forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in after.isr]
         if forgotten and is_unasked:
-            return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
+            return f"{at} has no leader, and the ISR {forgotten} is forgotten: {before}"
     else:
         gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
         # A request may come first; a writer of the partition since then shrinks the ISR with its next write.

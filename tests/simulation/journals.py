@@ -75,8 +75,8 @@ def main(directory: Path) -> int:
         machines += 1
         turns += sum(isinstance(entry, Turn) for entry in entries)
         differences += [f"{folder.name}: {difference}" for difference in replay(entries, machine_of)]
-    told = [f"{machines} machines, {turns} turns, {len(differences)} differences", *differences[:10]]
-    sys.stdout.write("\n".join(told) + "\n")
+    lines = [f"{machines} machines, {turns} turns, {len(differences)} differences", *differences[:10]]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if differences else 0
 
 

@@ -72,7 +72,7 @@ class MoveRequests:
         if not has_accepted:
             return f"an id for a request of which nothing was accepted: {reply}"
         if reply.request_id in self._told or reply.request_id > self.highest:
-            return f"id {reply.request_id} was told twice, or before it was written: {reply}"
+            return f"id {reply.request_id} was sent twice, or before it was written: {reply}"
         self._told[reply.request_id] = None
         return None
 

@@ -208,14 +208,16 @@ class NativeController:
         owing = [at for at in candidates if self._owed(at)]
         self.begin_a_move_of(self.random.choice(owing if owing and self.random.random() < 0.5 else candidates))
 
-    def begin_a_move_of(self, at: TopicPartition, untold: float = 0.2) -> None:
+    def begin_a_move_of(self, at: TopicPartition, silent: float = 0.2) -> None:
         """Move it to some brokers, unless it moves; the share `silent` dies before any broker hears of it."""
         live = self._live()
         if not live or at not in self._partitions(moving=False):
             return
         original = self._assignment(at).replicas
         some = self.random.sample(live, self.random.randint(1, min(3, len(live))))
-        back = [b for b in self._owed(at) if b in live and b not in original][:1]  # it knows nothing of pending deletions
+        back = [b for b in self._owed(at) if b in live and b not in original][
+            :1
+        ]  # it knows nothing of pending deletions
         target = tuple(dict.fromkeys([*back, *some]))
         leaving = tuple(r for r in original if r not in target)
         joining = tuple(r for r in target if r not in original)
@@ -225,7 +227,7 @@ class NativeController:
         self.world.folder.wanted(at, target)
         if not self._write_assignment(at, Assignment((*target, *leaving), joining, leaving)):
             return
-        if self.random.random() < untold:
+        if self.random.random() < silent:
             self.world.expire(self.session)
         else:
             self._tell(self._raise(at), new=joining)
@@ -329,7 +331,7 @@ class NativeController:
             at = self._arrives_at[broker] = max(self._arrives_at.get(broker, now), now + self.world.network.delay())
             tell = Tell(broker, model.broker_epoch, self.epoch, command)
             if isinstance(command, StopReplica):
-                self.world.checker.telling.told_to_delete(tell)
+                self.world.checker.announcements.deletion_sent(tell)
             self.world.clock.after(at - now, lambda: self._deliver(tell))
 
     def _deliver(self, tell: Tell) -> None:

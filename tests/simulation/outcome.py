@@ -130,13 +130,13 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
         view = model.cache.get(at)
         if view is None:
             raise Broken(f"broker {broker} has never heard of {at}")
-        told = (
+        announced = (
             PartitionState(view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state),
             version if at in world.checker.unheard else view.partition_epoch,
         )
         # If the topic's znode may not be written any more, the replicas are those announced before.
         is_listed = view.replicas in (assignment.replicas, assignment.target)
-        if told != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
+        if announced != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
         # Without a live leader a replica keeps its log, and its last epoch.
         if broker in assignment.target and state.leader in live and not model.is_offline(at):

@@ -133,7 +133,7 @@ class Plots:
         native = NativeController(self.world, self.random.choice(up).broker)
         for_s = self.random.uniform(0.05, 1.0)
         native.rule(for_s)
-        native.begin_a_move_of(at, untold=0.7)
+        native.begin_a_move_of(at, silent=0.7)
 
     def _hosts(self, at: TopicPartition) -> list[Broker]:
         replicas = self.world.checker.topics[at.topic].partitions[at.partition].replicas

@@ -246,7 +246,7 @@ class ReassignmentFolder:
                 self.followed += 1
                 del self._pending[at]
             if former is not None and not is_by_hand and not self._is_wanted(at, former, assignment):
-                return f"nobody asked for {at} to go from {former} to {assignment}"
+                return f"no request moves {at} from {former} to {assignment}"
         return None
 
     def _is_wanted(self, at: TopicPartition, before: Assignment, after: Assignment) -> bool:

@@ -202,7 +202,7 @@ def test_nobody_is_let_go_before_the_target_is_in_sync(monkeypatch: pytest.Monke
     assert "no in-sync replica among" in message or "but the replicas" in message
 
 
-def told_to_go(number: int) -> Tell:
+def stop_replica(number: int) -> Tell:
     """Broker 1 gets the command to delete its replica."""
     stop = ReplicaStop(AT.topic, AT.partition, LeaderEpoch(3), is_deletion=True)
     return Tell(BrokerId(1), BrokerEpoch(1), ControllerEpoch(number), StopReplica((stop,)))
@@ -213,14 +213,14 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     model: Any = SimpleNamespace(broker=BrokerId(1))
     world.checker.states[AT] = PartitionState(BrokerId(2), LeaderEpoch(3), ControllerEpoch(1), (BrokerId(2),))
     world.checker.topics[AT.topic] = Topic({AT.partition: Assignment((BrokerId(2),))})
-    world.checker.telling.told_to_delete(told_to_go(1))
+    world.checker.announcements.deletion_sent(stop_replica(1))
     back = Assignment((BrokerId(1), BrokerId(2)), adding=(BrokerId(1),))
     world.checker.topics[AT.topic] = Topic({AT.partition: back})
-    world.checker.telling.told_to_delete(told_to_go(2))
+    world.checker.announcements.deletion_sent(stop_replica(2))
 
-    world.checker.telling.deleted(model, AT, told_to_go(1))
+    world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
-        world.checker.telling.deleted(model, AT, told_to_go(2))
+        world.checker.announcements.deleted(model, AT, stop_replica(2))
 
 
 def elected_at_any_price() -> World:
@@ -236,7 +236,7 @@ def elected_at_any_price() -> World:
 def test_who_is_elected_at_any_price_may_first_delete_the_log_that_it_was_told_to_delete_before() -> None:
     model: Any = SimpleNamespace(broker=BrokerId(1))
 
-    elected_at_any_price().checker.telling.deleted(model, AT, told_to_go(1))
+    elected_at_any_price().checker.announcements.deleted(model, AT, stop_replica(1))
 
 
 def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
@@ -247,7 +247,7 @@ def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
 
     for world in (never_given_up, gone_on):
         with pytest.raises(Broken, match="being in its ISR"):
-            world.checker.telling.deleted(model, AT, told_to_go(1))
+            world.checker.announcements.deleted(model, AT, stop_replica(1))
 
 
 @pytest.mark.parametrize(("is_later", "counts"), [(False, False), (True, True)], ids=["same term", "later term"])
@@ -259,11 +259,11 @@ def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term
     checker.topics[AT.topic], checker.edited[AT], checker.together[AT] = Topic({AT.partition: moving}), None, {}
     checker._epoch = 2
 
-    checker.telling.assigned(AT, moving, before)
-    checker.telling.edited(AT, Assignment((one,)))
-    checker.telling.edited(AT, Assignment((one,)))
+    checker.announcements.assigned(AT, moving, before)
+    checker.announcements.edited(AT, Assignment((one,)))
+    checker.announcements.edited(AT, Assignment((one,)))
     checker._epoch = now
-    checker.telling.assigned(AT, moving, now)
+    checker.announcements.assigned(AT, moving, now)
 
     view = PartitionView(
         AT.topic, None, AT.partition, now, one, LeaderEpoch(3), (one,), PartitionEpoch(0), 0, (two, one), (two,), (one,)
@@ -271,7 +271,7 @@ def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term
     tell = Tell(two, BrokerEpoch(1), now, LeaderAndIsr((), (view,), ()))
     controller: Any = SimpleNamespace(name="100", own_id=BrokerId(100), epoch=now, links={two: None})
     with nullcontext() if counts else pytest.raises(Broken, match="the controller did not make it"):
-        checker.telling.told(controller, tell)
+        checker.announcements.sent(controller, tell)
 
 
 def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
@@ -380,13 +380,13 @@ class Cut:
 
     def __init__(self) -> None:
         self.world = World(0)
-        self.somebody = self.world.zookeeper.open_session()
+        self.foreign = self.world.zookeeper.open_session()
         self.leader = self.world.brokers[ONE].session = self.world.zookeeper.open_session()
         for path in (TopicAddress(AT.topic).path, StateAddress(*AT).path):
             self.world.zookeeper.make_path(path)
         self.state = PartitionState(ONE, LeaderEpoch(3), ControllerEpoch(0), (ONE,))
-        self.write(self.somebody, MOVING, self.state)
-        self.write(self.somebody, REDIRECTED)
+        self.write(self.foreign, MOVING, self.state)
+        self.write(self.foreign, REDIRECTED)
 
     def write(self, session: SessionId, *values: Assignment | PartitionState) -> None:
         operations = [
@@ -413,7 +413,7 @@ def test_nobody_but_the_leader_may_take_in_who_has_left() -> None:
     cut = Cut()
 
     with pytest.raises(Broken, match="but the replicas"):
-        cut.write(cut.somebody, cut.with_isr(ONE, THREE))
+        cut.write(cut.foreign, cut.with_isr(ONE, THREE))
 
 
 def test_no_leader_may_take_in_who_was_no_replica_in_its_leader_epoch() -> None:
@@ -427,9 +427,9 @@ def test_no_leader_may_take_in_who_was_no_replica_in_its_leader_epoch() -> None:
 def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raised(*, is_whole: bool) -> None:
     cut = Cut()
     if is_whole:
-        cut.write(cut.somebody, MOVING)
+        cut.write(cut.foreign, MOVING)
     cut.state = msgspec.structs.replace(cut.state, leader_epoch=LeaderEpoch(4))
-    cut.write(cut.somebody, *([REDIRECTED] if is_whole else []), cut.state)
+    cut.write(cut.foreign, *([REDIRECTED] if is_whole else []), cut.state)
 
     with pytest.raises(Broken, match="but the replicas"):
         cut.write(cut.leader, cut.with_isr(ONE, THREE))
@@ -444,10 +444,10 @@ def two_moves_at_once(*, isr: tuple[BrokerId, ...] = (ONE,), first: tuple[Broker
     """A move is redirected in the transaction that removes its leaving replicas; `first` was requested as well."""
     cut = Cut()
     state = msgspec.structs.replace(cut.state, leader=NO_LEADER, leader_epoch=LeaderEpoch(4), isr=isr)
-    cut.write(cut.somebody, GROWING, state)
+    cut.write(cut.foreign, GROWING, state)
     if first is not None:
         cut.world.folder.wanted(AT, first)
-    cut.write(cut.somebody, GROWING_ON, msgspec.structs.replace(state, isr=(ONE,), leader_epoch=LeaderEpoch(5)))
+    cut.write(cut.foreign, GROWING_ON, msgspec.structs.replace(state, isr=(ONE,), leader_epoch=LeaderEpoch(5)))
 
 
 def test_of_two_moves_in_one_transaction_the_first_may_have_had_nothing_to_wait_for() -> None:
@@ -497,4 +497,4 @@ def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(m
     # Mostly a request is dropped before the next topic exists: here it stays.
     monkeypatch.setattr(deletion_writes, "dropped", lambda *_: None)
 
-    assert "nobody had asked for it" in broken_first(but="left over in /admin/delete_topics")
+    assert "without a request" in broken_first(but="left over in /admin/delete_topics")

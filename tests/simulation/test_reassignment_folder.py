@@ -47,7 +47,7 @@ def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) 
         pytest.param("_asked_for", lambda *_: (), "was forgotten", id="follows no child"),
         pytest.param("_kept", lambda *_: None, "but what moves is", id="never writes a child"),
         pytest.param("_kept", only_creations, "but what moves is", id="leaves its children behind"),
-        pytest.param("_asked_for", a_cancel_too_many, "nobody asked for", id="cancels what nobody did"),
+        pytest.param("_asked_for", a_cancel_too_many, "no request moves", id="cancels without a request"),
         pytest.param("_belongs_to_nobody", lambda *_: False, "but what moves is", id="keeps strays"),
     ],
 )

@@ -25,9 +25,7 @@ def unfit(checker: Checker, request: Request, reply: object) -> str | None:
             if len(reply.results) != len(request.topics):
                 return "it does not cover the request"
             done_names = [r.topic for r in reply.results if r.error is ErrorCode.NONE and r.topic is not None]
-            return next(
-                (f"nobody ever asked for to delete {n}" for n in done_names if n not in checker.asked_for), None
-            )
+            return next((f"no request to delete {n}" for n in done_names if n not in checker.asked_for), None)
         case CreatePartitions(), PartitionsCreated():
             if [r.topic for r in reply.results] != [g.topic for g in request.growths]:
                 return "it does not cover the request"

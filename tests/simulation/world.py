@@ -387,14 +387,14 @@ class World:
         for at in before:
             if at not in broker.disk:
                 self.say(broker.name, f"deletes {at}")
-                self.checker.telling.deleted(model, at, tell)
+                self.checker.announcements.deleted(model, at, tell)
         if answer is not None and (answer.error or answer.errors):
             refused = ", ".join(f"{at} {error.name}" for at, error in answer.errors.items())
             self.say(broker.name, f"refuses: {answer.error.name} {refused}".rstrip())
         for at in model.led():
             self.checker.leads_with_everything(model, at)
         if answer is not None and not answer.error:
-            self.checker.telling.learned(broker, tell)
+            self.checker.announcements.learned(broker, tell)
         return answer
 
     def ask(

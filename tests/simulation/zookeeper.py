@@ -430,8 +430,8 @@ class ZooKeeper:
         parent = self.nodes[parent_path]
         del parent.children[path.rpartition("/")[2]]
         parent.pzxid = zxid
-        told = self._fire(self._data_watches, path, Happened.DELETED)
-        self._fire(self._child_watches, path, Happened.DELETED, told)
+        fired = self._fire(self._data_watches, path, Happened.DELETED)
+        self._fire(self._child_watches, path, Happened.DELETED, fired)
         self._fire(self._child_watches, parent_path, Happened.CHILDREN)
 
     def _fire(
@@ -441,11 +441,11 @@ class ZooKeeper:
         happened: Happened,
         already_told: dict[SessionId, None] | None = None,
     ) -> dict[SessionId, None]:
-        told = watches.pop(path, {})
-        for session in told:
+        fired = watches.pop(path, {})
+        for session in fired:
             if not already_told or session not in already_told:
                 self._tell(session, WatchEvent(happened, path))
-        return told
+        return fired
 
 
 class _Staged:

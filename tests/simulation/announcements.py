@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OFTEN = 8
 
 
-class Telling:
+class Announcements:
     """Compares the commands to brokers with ZooKeeper's history."""
 
     def __init__(self, checker: Checker) -> None:
@@ -32,14 +32,14 @@ class Telling:
         self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
-        self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
+        self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
 
-    def told(self, controller: Controller, tell: Tell) -> None:
+    def sent(self, controller: Controller, tell: Tell) -> None:
         """A controller sends a broker a command."""
         if tell.broker == controller.own_id:
-            raise Broken(f"{controller.name} told itself something")
+            raise Broken(f"{controller.name} sent itself a command")
         if tell.broker not in controller.links:
-            raise Broken(f"{controller.name} told broker {tell.broker} something without a channel to it")
+            raise Broken(f"{controller.name} sent broker {tell.broker} a command without a channel to it")
         match tell.command:
             case LeaderAndIsr(partitions, new, _):
                 for view in new:
@@ -54,7 +54,7 @@ class Telling:
                 for view in partitions:
                     self._view_is_true(view)
             case StopReplica():
-                self.told_to_delete(tell)
+                self.deletion_sent(tell)
 
     def begun(self, at: TopicPartition, term: ControllerEpoch | None) -> None:
         """A partition got its first state, in a term of ours or from another writer."""
@@ -82,11 +82,11 @@ class Telling:
         at = TopicPartition(view.topic, view.partition)
         makers = (self._begun_in.get(at), self._added_in.get(at, {}).get(tell.broker))
         if at.topic in self._checker.topics and tell.controller_epoch not in makers:
-            raise Broken(f"broker {tell.broker} is told that {at} is new there, and the controller did not make it")
+            raise Broken(f"broker {tell.broker} gets {at} as new, and the controller did not make it")
         if _term(tell) in self._led.get(at, ()):
-            raise Broken(f"broker {tell.broker} is told that {at} is new there, and has heard of it before")
+            raise Broken(f"broker {tell.broker} gets {at} as new, and has heard of it before")
 
-    def told_to_delete(self, tell: Tell) -> None:
+    def deletion_sent(self, tell: Tell) -> None:
         """Note the replicas that are unwanted when the controller orders their deletion."""
         assert isinstance(tell.command, StopReplica)
         for stop in tell.command.stops:
@@ -101,29 +101,29 @@ class Telling:
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
         """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
-        told = self._times_told.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
+        sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
         for view in views:
-            told[view] = told.get(view, 0) + 1
-            if told[view] > OFTEN:
-                raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
+            sent[view] = sent.get(view, 0) + 1
+            if sent[view] > OFTEN:
+                raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:
             return
         at = TopicPartition(view.topic, view.partition)
-        told = PartitionState(
+        announced = PartitionState(
             view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state
         )
         if at in self._checker.edited:
             return  # other clients' writes do not count, and are not announced
-        if told not in self._checker.accepted.get((at, view.partition_epoch), ()):
-            raise Broken(f"told but never accepted by ZooKeeper: {view}")
+        if announced not in self._checker.accepted.get((at, view.partition_epoch), ()):
+            raise Broken(f"announced but never accepted by ZooKeeper: {view}")
         if not any(_is_of(view, accepted) for accepted in self._checker.assigned.get(at, {})):
-            raise Broken(f"told replicas that ZooKeeper never accepted: {view}")
+            raise Broken(f"announced replicas that ZooKeeper never accepted: {view}")
 
     def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
         if broker not in view.replicas:
-            raise Broken(f"broker {broker} is told to host {view}")
+            raise Broken(f"broker {broker} must host {view}")
         self._view_is_true(view)
         if controller.epoch == self._checker.current_epoch():
             self._pair_is_true(view)
@@ -133,7 +133,7 @@ class Telling:
         at = TopicPartition(view.topic, view.partition)
         pairs = self._checker.together[at]
         if at not in self._checker.edited and not any(e == view.partition_epoch and _is_of(view, a) for e, a in pairs):
-            raise Broken(f"told a leader and replicas that never were together in ZooKeeper: {view}")
+            raise Broken(f"announced a leader and replicas that never were together in ZooKeeper: {view}")
 
     def learned(self, broker: Broker, tell: Tell) -> None:
         """A broker registered in this term never lists a part of a topic: clients choose partitions by their number."""
@@ -193,7 +193,9 @@ def _is_of(view: PartitionView, accepted: Assignment) -> bool:
     An unlisted in-sync replica is announced as leaving: a change of a topic may take several transactions.
     """
     unlisted = tuple(r for r in view.isr if r not in accepted.replicas)
-    told = {*accepted.removing, *unlisted}
+    leaving = {*accepted.removing, *unlisted}
     return (
-        view.replicas == (*accepted.replicas, *unlisted) and view.adding == accepted.adding and {*view.removing} == told
+        view.replicas == (*accepted.replicas, *unlisted)
+        and view.adding == accepted.adding
+        and {*view.removing} == leaving
     )
