@@ -1,6 +1,6 @@
-"""What does every broker version go through under our controller, step by step?
+"""Which steps does every broker version go through under our controller?
 
-Each step fails where something is wrong, and gives a sentence that says what was run.
+Each step fails if something is wrong, and returns a sentence that says what was run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zk_layout.ids import TopicId, TopicName
 # The oldest and the newest; `make versions` walks all, `make nightly` those in between.
 OFTEN = ("2.4.1", "3.9.1")
 VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
-"""One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
+"""The versions between which the protocol of controllers and brokers changed."""
 
 BY_TOOL = TopicName("by-tool")
 PARTITIONS = 4
@@ -58,7 +58,7 @@ BROKER_PROPERTIES = {
 
 
 class Walk(Struct):
-    """A cluster of one version on its way, with a producer and a consumer at work on the topic `orders`."""
+    """A cluster of one version, with a producer and a consumer at work on the topic `orders`."""
 
     led: LedCluster
     orders: Topic
@@ -73,7 +73,7 @@ class Walk(Struct):
 
     @property
     def znodes(self) -> Znodes:
-        """What ZooKeeper says."""
+        """The cluster's znodes."""
         return self.led.znodes
 
     @property
@@ -82,19 +82,19 @@ class Walk(Struct):
         return parse_protocol(self.cluster.version).has_topic_ids
 
     def run(self, tool: str, *args: str) -> str:
-        """Kafka's own tool of this version, which finds our controller by itself; what was run."""
+        """Run Kafka's own tool of this version, which finds our controller by itself; return the command."""
         result = self.cluster.tools.run(tool, "--bootstrap-server", self.cluster.bootstrap_servers, *args)
         assert result.exit_code == 0, result.output
         assert "Exception" not in result.output, result.output
         return f"`{' '.join((tool, *args))}`"
 
     def topic(self, name: str, partitions: int) -> Topic:
-        """A topic that somebody else created, once all its partitions are led by real brokers and in sync."""
+        """A topic created elsewhere, once all its partitions are led by real brokers and in sync."""
         seen = wait_for(lambda: self._complete(name, partitions), f"{name} with {partitions} partitions in sync")
         return Topic(self.led, name, seen)
 
     def on_disks(self, topic: str) -> set[str]:
-        """The replicas of a topic that some broker keeps."""
+        """The replicas of a topic on brokers' disks."""
         kept = {name for broker in self.cluster.brokers.values() for name in broker.replicas}
         return {name for name in kept if name.rpartition("-")[0] == topic}
 
@@ -103,7 +103,7 @@ class Walk(Struct):
         return all(p.state is not None and p.state.leader == p.assignment.replicas[0] for p in self.orders.partitions)
 
     def settle(self) -> None:
-        """Wait until `orders` is where it is to be, all in sync and nothing moving."""
+        """Wait until `orders` has its target replicas, all in sync and nothing moving."""
         self.orders.await_arrival(SETTLES_WITHIN_S)
 
     def wanted(self) -> None:
@@ -122,7 +122,7 @@ class Walk(Struct):
 
 @contextmanager
 def walking(version: str, directory: Path) -> Iterator[Walk]:
-    """A cluster led by its native controller, and two replicas of ours that do not run yet."""
+    """A cluster led by its native controller, and two replicas of ours, not started yet."""
     overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": ".".join(version.split(".")[:2])}
     try:
         cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides), directory=directory / "servers")
@@ -140,7 +140,7 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
                 yield Walk(orders.led, orders, traffic, _facts(version))
         finally:
             pair.end()
-    shutil.rmtree(cluster.directory)  # kept where something failed, for its logs
+    shutil.rmtree(cluster.directory)  # kept after a failure, for its logs
 
 
 def _facts(version: str) -> dict[str, str]:
@@ -375,7 +375,7 @@ def _every_standby_is_ready(walk: Walk) -> None:
 
 
 def isr_requests(leader: Replica) -> float:
-    """How often leaders of partitions have asked this controller for another ISR."""
+    """The number of AlterPartition requests that this controller got."""
     return leader.figures().get("requests_total{api=AlterPartition (56),listener=PLAINTEXT}", 0)
 
 
