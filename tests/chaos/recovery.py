@@ -1,4 +1,4 @@
-"""When is a cluster again as it was before a strike?"""
+"""When has a cluster recovered from a strike?"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LOOK_EVERY_S = 0.5
 
 
 class Recovery(Struct, frozen=True):
-    """How a cluster came back.
+    """A cluster's recovery.
 
     Units:
-        Seconds since it could; None if it did not in time.
+        Seconds since healing; None if it did not recover in time.
 
     Shape:
-        `missing` says what was wrong in the end; `restarted` are processes that ended by themselves.
+        `missing` says what was wrong at the end; `restarted` are processes that ended by themselves.
     """
 
     seconds: float | None
@@ -61,7 +61,7 @@ def _start_what_ended(stage: Stage) -> list[str]:
 def _missing(stage: Stage, load: Load, since: float) -> str:
     leader = stage.leader()
     if leader is None:
-        return "nobody holds /controller"
+        return "/controller is vacant"
     if stage.controllers and leader not in stage.controllers:
         return f"{leader.name} is the controller, and none of ours"
     silent = [f"{topic}-{p}" for (topic, p), silences in load.silences.items() if silences.last < since]

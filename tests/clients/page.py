@@ -206,7 +206,7 @@ def _mark(client: str, operation: str, results: Results, verdict: Verdict) -> st
 
 
 def fails(cell: Cell) -> bool:
-    """Whether what ought to succeed fails under both controllers, be it the client's fault or ours."""
+    """Whether an operation that should succeed fails under both controllers, by the client's fault or ours."""
     is_error = isinstance(cell.native, dict) and cell.native.get("error") is not None
     return is_error and not OPERATIONS[cell.operation].endswith(": refused")
 

@@ -1,6 +1,6 @@
 """Which client gets in by which mechanism, at our controller and at a broker? `python -m tests.clients.secured`.
 
-Each client is asked twice at each node: as somebody who may come in, and as somebody who may not. Who is in must be
+Each client logs in twice at each node: with right credentials and with wrong ones. A client that is in must be
 who it says, for a request follows that only this user may make.
 """
 

@@ -1,4 +1,4 @@
-"""Of each task one attempt counts, however many were made; and a snapshot is read by several tasks."""
+"""One attempt of each task counts, however many were made; and several tasks read a snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zk_layout.storage import operations as ops
 
 
 class Speculating(Local):
-    """Each task is done twice, as by workers that do not know of each other; the first result comes last and counts."""
+    """Runs each task twice, like independent workers; the first result comes last and counts."""
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
         counts = [task(one) for one in of]

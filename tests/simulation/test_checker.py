@@ -140,7 +140,7 @@ def test_no_replica_is_told_to_be_new_that_its_controller_has_not_just_made(monk
             return [effect if effect.command.new else msgspec.structs.replace(effect, command=command)]
         return [effect]
 
-    assert "is new there" in broken_by(spoil, monkeypatch)
+    assert "as new" in broken_by(spoil, monkeypatch)
 
 
 def test_an_answer_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
