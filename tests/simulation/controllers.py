@@ -517,7 +517,7 @@ class Controller:
 
     def stop(self) -> None:
         """An operator stops it: it ends by itself."""
-        self.world.say(self.name, "is told to stop")
+        self.world.say(self.name, "gets SIGTERM")
         self._loop.signal(signal.SIGTERM)
 
     def renew(self) -> None:

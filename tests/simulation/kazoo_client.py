@@ -207,9 +207,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         """As `_send_request` for everything that is queued."""
         client = self.client
         while self._is_greeted and self._line is not None and client._queue:
-            request, told = client._queue.popleft()
+            request, handle = client._queue.popleft()
             self._xid += 1
-            client._pending.append((request, told, self._xid))
+            client._pending.append((request, handle, self._xid))
             self._line.send(int_int_struct.pack(self._xid, request.type) + bytes(request.serialize()))
 
     def _soon(self, act: Callable[[], None]) -> None:

@@ -23,7 +23,7 @@ class ZkError(StrEnum):
 
     NO_NODE = "no node"
     NO_AUTH = "no permission"
-    INVALID_ACL = "an owner whom nobody knows"
+    INVALID_ACL = "an unknown owner"
     NODE_EXISTS = "node exists"
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"

@@ -15,7 +15,7 @@ from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 
-NOBODY = BrokerId(-1)
+NO_BROKER = BrokerId(-1)
 # Between the controller's writes for a broker's controlled shutdown and the end of the broker's session.
 SHUTDOWN_MS = 10 * 60_000
 _END_OF_TIME = 2**63 - 1
@@ -121,11 +121,13 @@ class Terms:
         cluster = self._clusters.get(position)
         if cluster is None:
             term = self._terms[position]
-            state, memory = ClusterState(), Memory(NOBODY)
+            state, memory = ClusterState(), Memory(NO_BROKER)
             stat = Stat(Zxid(term.since), Zxid(term.since), ZnodeVersion(0), SessionId(0))
             state.apply_all(present(BrokerAddress(BrokerId(b)), Registration(()), stat) for b in sorted(term.brokers))
             memory.brokers.update(state.brokers)
-            cluster = self._clusters[position] = Cluster(state, memory, Identity(NOBODY, ControllerEpoch(term.epoch)))
+            cluster = self._clusters[position] = Cluster(
+                state, memory, Identity(NO_BROKER, ControllerEpoch(term.epoch))
+            )
         return cluster
 
     def between(self, first: int, last: int) -> Sequence[Term]:

@@ -1,4 +1,4 @@
-"""What a server answers when it is asked directly, over a real socket."""
+"""A server is asked directly, over a real socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 
 
 def asked(ask: Callable[[str], Found], reply: Reply) -> tuple[Request, Found]:
-    """What a server with this answer is asked, and what comes of it."""
+    """The request to a server with this answer, and the result."""
     seen: list[Request] = []
 
     async def answer(frame: bytes, writer: asyncio.StreamWriter) -> None:

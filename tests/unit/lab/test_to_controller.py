@@ -1,4 +1,4 @@
-"""What simulated brokers and the demo ask is what the whole client side asks, and they read the same answers."""
+"""Simulated brokers and the demo encode requests and decode answers like the whole client side."""
 
 from __future__ import annotations
 
