@@ -19,7 +19,6 @@ class Clock:
     """The wall clock of one process; its monotonic clock is never touched."""
 
     def __init__(self, library: Path, file: Path) -> None:
-        """Start with the machine's time."""
         self._file = file
         self._library = library
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -122,7 +122,6 @@ class Proxies:
     """The event loop of all links, in a separate thread."""
 
     def __init__(self) -> None:
-        """No link yet."""
         self._links: list[Link] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)

@@ -62,7 +62,6 @@ class Reign:
     """A server with a term behind it. Brokers get no commands; ZooKeeper accepts every transaction."""
 
     def __init__(self, shape: Shape | None = None, limits: Limits | None = None) -> None:
-        """Nothing listens yet."""
         self.ended: list[str] = []
         self.internal_errors: list[str] = []
         self._zxid = 1000
@@ -133,7 +132,6 @@ class Timed:
     """Measures the processor time of turns."""
 
     def __init__(self, machine: Machine) -> None:
-        """No turn yet."""
         self._machine = machine
         self.spent_s = self.longest_s = 0.0
 

@@ -55,7 +55,6 @@ class InMemory(bulk.Tables):
     """The tables of a small history, without files."""
 
     def __init__(self) -> None:
-        """Start without rows."""
         self._held: dict[str, list[pa.Table]] = {}
 
     def write(self, table: str, rows: pa.Table) -> None:

@@ -41,7 +41,6 @@ class Coverage:
     """
 
     def __init__(self) -> None:
-        """Start without faults and decisions."""
         self.faults: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self.met: Counter[tuple[str, str]] = Counter()

@@ -53,7 +53,6 @@ class StatusZnodes:
     """The bookkeeping of the status znodes in one term."""
 
     def __init__(self, shared: Shared, ledger: RequestLedger, text: StatusText) -> None:
-        """Nothing is due."""
         self._shared = shared
         self._statuses = shared.state.statuses
         self._transactions = shared.transactions

@@ -25,7 +25,6 @@ class Statuses:
     """The children of `/admin/reassign_partitions_status`, as folded from facts."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
         self.kept: dict[RequestId, KeptStatus] = {}
         self._appeared: dict[RequestId, None] = {}
         self.root_version = ABSENT
