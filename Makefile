@@ -24,7 +24,7 @@ LONG   := tests/simulation tests/replay
 REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
-# Of Debian and Ubuntu; elsewhere somebody has to install MIT Kerberos and Chromium.
+# For Debian and Ubuntu; elsewhere install MIT Kerberos and Chromium by hand.
 KDC     := /usr/sbin/krb5kdc
 APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
 INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
@@ -69,10 +69,10 @@ coverage: $(READY)  ## the fast tests, and whether they reach enough of the core
 	$(BIN)/coverage report --include='controller/core/*' --fail-under=97
 	$(BIN)/coverage report --include='zk_layout/*' --fail-under=97
 
-sim: $(READY)  ## the seeded world with faults; with SEEDS=… so many fresh ones
+sim: $(READY)  ## seeded worlds with faults; SEEDS=…: so many fresh ones
 	$(if $(SEEDS),$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $$(date +%s) $(ARGS),$(PYTEST) tests/simulation $(ARGS))
 
-chaos: $(READY)  ## faults on real servers, for MINUTES=…; what each costs, and whether anything is lost
+chaos: $(READY)  ## faults on real servers for MINUTES=…: their cost, and whether anything is lost
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
 
 conformance: $(READY)  ## simulated servers against the real ones
@@ -81,7 +81,7 @@ conformance: $(READY)  ## simulated servers against the real ones
 cluster: $(READY) kerberos  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
 
-acls: $(READY)  ## our decisions about rights against Kafka's own authorizers: SETS=20000 sets of each, in minutes
+acls: $(READY)  ## our decisions on ACLs against Kafka's own authorizers: SETS=20000 of each, in minutes
 	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
 
 rights: $(READY)  ## what users get through our node and from a broker: REQUESTS=2000 to each, in minutes
@@ -94,13 +94,13 @@ secured: $(READY) kerberos  ## TLS, SCRAM, ACLs, Kerberos, tokens and a secured 
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md
 	$(BIN)/python -m tests.clients $(if $(CLIENTS),--clients '$(CLIENTS)',--tools --output docs/clients.md) $(ARGS)
 
-clients-recovery: $(READY)  ## how long clients are without a controller after SIGKILL; renews its section of docs/clients.md
+clients-recovery: $(READY)  ## how long clients lack a controller after SIGKILL; renews its section of docs/clients.md
 	$(BIN)/python -m tests.clients --recovery $(if $(CLIENTS),--clients '$(CLIENTS)',--output docs/clients.md) $(ARGS)
 
 clients-secured: $(READY) kerberos  ## which client logs in by which mechanism; renews docs/secured-clients.md
 	$(BIN)/python -m tests.clients.secured --output docs/secured-clients.md $(ARGS)
 
-containers: $(READY)  ## our own image in containers, where an engine answers
+containers: $(READY)  ## our own image in containers, if an engine answers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)
 
 versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
@@ -110,7 +110,7 @@ versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 kafka-tests: $(READY)  ## Kafka's own tests under this controller; renews docs/kafka-tests.md; CLASSES=quick: ten minutes
 	$(BIN)/python -m tests.kafka --version $(VERSION) --classes $(CLASSES) --output docs/kafka-tests.md $(ARGS)
 
-lab: $(READY)  ## whether real servers start on this machine
+lab: $(READY)  ## do real servers start on this machine?
 	$(PYTEST) $(call present,tests/lab) $(ARGS)
 
 fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prints seeds that break a promise
@@ -118,7 +118,7 @@ fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz stores --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 
-nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing
+nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing
 	$(BIN)/python -m tests.kafka --version 3.9.1 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
@@ -150,7 +150,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 # Root installs what the package is compiled with; without Kerberos, or offline, its tests are skipped.
-kerberos: $(READY)  ## a Kerberos server and its Python package, where this machine can have them
+kerberos: $(READY)  ## a Kerberos server and its Python package, if this machine can have them
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null && command -v $(KDC) >/dev/null || { \
 	  echo "setting up Kerberos (once; about a minute)"; \
 	  mkdir -p .cache; { command -v $(KDC) && command -v krb5-config \
@@ -160,7 +160,7 @@ kerberos: $(READY)  ## a Kerberos server and its Python package, where this mach
 	} || echo "no Kerberos here: its tests will be skipped; .cache/kerberos.log says why"
 
 # Root installs it; without one, or offline, what is drawn in a browser is not tested.
-browser:  ## Chromium, where this machine can have it
+browser:  ## Chromium, if this machine can have it
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || { \
 	  echo "setting up Chromium (once; half a minute)"; \
 	  mkdir -p .cache; { $(INSTALL) chromium; } >.cache/browser.log 2>&1; \

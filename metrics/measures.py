@@ -67,7 +67,7 @@ ELECTION = (
     _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
     _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
     _counter("elections_won", "Elections that this process has won."),
-    _counter("terms_ended", "Terms of this process that have ended, for whatever reason."),
+    _counter("terms_ended", "Terms of this process that have ended, for any reason."),
     _gauge("term_started_timestamp_seconds", "Unix time at which the current term started; 0 while not leading."),
     _gauge("term_loading_seconds", "Time that this process' last term took to load the state in ZooKeeper."),
 )
@@ -75,8 +75,8 @@ CLUSTER = (
     _gauge("topics", "Topics.", kafkas="GlobalTopicCount"),
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
-    _gauge("set_aside", "Topics, requests and writes that went wrong and are to be tried again; /readyz names them."),
-    _gauge("unreadable_znodes", "Znodes set aside because they are malformed, or ZooKeeper does not let us read them."),
+    _gauge("set_aside", "Topics, requests and writes in quarantine after an error, to be retried; /readyz names them."),
+    _gauge("unreadable_znodes", "Znodes that are malformed, or that ZooKeeper does not let us read."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
     _counter("unclean_elections", "Leaders elected that were not in sync: acknowledged records may be lost."),
     _gauge(
@@ -116,7 +116,7 @@ REASSIGNMENTS = (
     ),
     _gauge(
         "replicas_without_broker",
-        "Replicas assigned to the id of a controller because no other broker was there. A broker that comes gets them.",
+        "Replicas assigned to a controller's id for lack of a broker. The next broker that registers gets them.",
     ),
     _counter("reassignments_started", "Partition moves that started, or were in progress when a term started."),
     _gauge("reassignment_remaining_bytes", "Bytes that a receiving broker has yet to copy.", ("broker",)),
@@ -163,7 +163,7 @@ CLIENTS = (
     _gauge("connections", "Open connections of brokers and clients."),
     _gauge(
         "clients_refused",
-        "1 while clients are refused because brokers judge by an authorizer that this process lacks, else 0.",
+        "1 while clients are refused because brokers have an authorizer that this process lacks, else 0.",
     ),
     _counter("clients_disconnected", "Clients that the controller disconnected or turned away, by reason.", "reason"),
 )
@@ -172,8 +172,8 @@ QUOTAS = (
 )
 TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
 PARTS = (
-    _gauge("failing_parts", "Parts of this process that failed last and are tried again; /readyz names them."),
-    _counter("part_failures", "Failures of parts of this process that go on all the same, by part.", "part"),
+    _gauge("failing_parts", "Parts of this process whose last attempt failed; they are retried, /readyz names them."),
+    _counter("part_failures", "Failures of parts of this process, which go on regardless, by part.", "part"),
 )
 NOTICES = (
     _counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),
@@ -182,7 +182,7 @@ NOTICES = (
 LOG = (
     _counter(
         "log_lines_dropped",
-        "Log lines that were not written, by reason: nobody read the log in time, or too many were alike.",
+        "Log lines that were not written, by reason: the log was not read in time, or too many were alike.",
         "reason",
     ),
 )

@@ -1,4 +1,4 @@
-"""What do tests of every kind need? A mark per folder, and a real ZooKeeper on demand."""
+"""What do all tests share? A mark per folder, and a real ZooKeeper on demand."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.equipment.kdc import Kdc, KerberosUnavailable
 TESTS = Path(__file__).parent
 MARKED_FOLDERS = frozenset({"chaos", "simulation", "conformance", "cluster", "containers", "lab", "replay"})
 
-# How long one example takes says more about the neighbours on a small machine than about the code.
+# On a small machine an example's duration depends on other processes more than on the code.
 hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)  # --hypothesis-profile=thorough
 hypothesis.settings.load_profile("project")
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Say why at once: the whole run takes half an hour, and its tracebacks come at the end."""
+    """Report failures at once: the whole run takes half an hour, and its tracebacks come at the end."""
     if report.failed:
         said = str(getattr(report.longrepr, "reprcrash", "") or report.longrepr).splitlines()
         print(f"\n{report.when} of {report.nodeid} failed: {' '.join(said[:5])[:500]}")  # noqa: T201
@@ -49,7 +49,7 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 
 @pytest.fixture
 def zookeeper(zookeeper_server: ZooKeeperServer) -> Iterator[str]:
-    """The connect string of a real ZooKeeper with an empty chroot of its own."""
+    """The connect string of a real ZooKeeper with a new, empty chroot."""
     chroot = f"/test-{next(_chroots)}"
     with zookeeper_client(zookeeper_server.connect) as client:
         client.create(chroot)
@@ -59,7 +59,7 @@ def zookeeper(zookeeper_server: ZooKeeperServer) -> Iterator[str]:
 
 @pytest.fixture
 def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kdc]:
-    """The only Kerberos server that this process and its children know."""
+    """The only Kerberos server of this process and its children."""
     try:
         server = Kdc(tmp_path / "kdc")
     except KerberosUnavailable as error:

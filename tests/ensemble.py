@@ -1,4 +1,4 @@
-"""What makes a ZooKeeper server one of several that agree on everything?"""
+"""How does a ZooKeeper server join an ensemble?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
 
 
 class EnsembleMember(ZooKeeperServer):
-    """One of several servers; its configuration says who the others are."""
+    """One of several servers, whose configuration names the others."""
 
     def __init__(self, number: int, directory: Path, port: int, settings: ZooKeeperSettings | None = None) -> None:
         super().__init__(directory, port, settings)

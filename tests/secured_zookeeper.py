@@ -1,4 +1,4 @@
-"""How do tests run a ZooKeeper with TLS and SASL, and what must whoever goes there say?"""
+"""How do tests run a ZooKeeper with TLS and SASL, and how do its clients log in?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _X509 = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
 
 
 class SecuredZooKeeper:
-    """Where it is, plain and over TLS, and the authority that it trusts."""
+    """The server: its plain and TLS ports, and the authority that it trusts."""
 
     def __init__(self, directory: Path, *, client_auth: str = "want", **config: object) -> None:
         """Nothing starts yet; `config` are further lines of zoo.cfg."""
@@ -56,7 +56,7 @@ class SecuredZooKeeper:
         return f"127.0.0.1:{self.secure_port}"
 
     def keys(self, name: str, *, has_expired: bool = False) -> KeyStore:
-        """A key store of somebody, made anew."""
+        """A new key store for one name."""
         lasts = self.authority.lasts
         self.authority.lasts = EXPIRED if has_expired else lasts
         location = str(self.authority.pkcs12(name, STORE_PASSWORD))
@@ -64,12 +64,12 @@ class SecuredZooKeeper:
         return KeyStore(StoreType.PKCS12, location, Secret(STORE_PASSWORD))
 
     def tls(self, name: str | None = None) -> TlsSettings:
-        """How to connect over TLS, with somebody's certificate or without one."""
+        """The settings of a TLS connection, with or without a client certificate."""
         trust = TrustStore(StoreType.JKS, str(self.authority.trusted_jks), Secret(TRUST_PASSWORD))
         return TlsSettings(self.keys(name) if name else None, trust)
 
     def properties(self, user: str | None, *, over_tls: bool = True, certificate: str = "") -> Mapping[str, object]:
-        """The same as settings of ours: Kafka's own, but for the login module."""
+        """The same as our settings: Kafka's own, except for the login module."""
         found: dict[str, object] = {"zookeeper.set.acl": "true"}
         if user is not None:
             found["zookeeper.sasl.jaas.config"] = jaas(user).reveal()
@@ -93,7 +93,7 @@ class SecuredZooKeeper:
         return found
 
     def brokers_java(self, version: str) -> tuple[str, ...]:
-        """Options of a broker's Java: who it is, and how it goes there where its version has no properties for that."""
+        """Options of a broker's Java: its login, and the TLS settings for which its version has no properties."""
         tls = {
             "zookeeper.client.secure": "true",
             "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
@@ -104,14 +104,14 @@ class SecuredZooKeeper:
         return (self.brokers_login(), *(f"-D{key}={value}" for key, value in tls.items() if before_2_5))
 
     def brokers_login(self) -> str:
-        """The option of a broker's Java that says who it is."""
+        """The option of a broker's Java with its login."""
         file = self.directory / "client.jaas"
         file.write_text(f"Client {{ {jaas('kafka').reveal()} }};\n")
         return f"-Djava.security.auth.login.config={file}"
 
 
 def jaas(user: str, password: str | None = None) -> Secret:
-    """A login module as it stands in a JAAS file."""
+    """A login module as in a JAAS file."""
     return Secret(f'{DIGEST_MODULE} required username="{user}" password="{password or PASSWORDS[user]}";')
 
 

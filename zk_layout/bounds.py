@@ -1,7 +1,7 @@
 """Which numbers and ids of a znode can be sent on to brokers?
 
-Kafka's protocol carries them in fixed widths. What does not fit is refused where it is read, with its place in the
-JSON, so that nothing later has to ask. The checks are part of decoding and cost no measurable time.
+Kafka's protocol carries them in fixed widths. The decoder refuses a number that does not fit, with its place in the
+JSON, so that no later code has to check. This is part of decoding and costs no measurable time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, R
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
-# Ids are given one by one: who claims to be this far ahead leaves no room for the next ones.
+# Ids are given one by one: a higher one would leave no room for the next.
 HIGHEST_REQUEST_ID: Final = INT32_MAX - 2**20
 LEADER_DURING_DELETION: Final = -2
 
@@ -22,7 +22,7 @@ Broker = Annotated[BrokerId, Meta(ge=0, le=INT32_MAX)]
 Brokers = tuple[Broker, ...]
 Leader = Annotated[BrokerId, Meta(ge=LEADER_DURING_DELETION, le=INT32_MAX)]
 Partition = Annotated[PartitionId, Meta(ge=0, le=INT32_MAX)]
-# The next one must fit too: whoever holds a state may have to raise it.
+# The next one must fit too: the controller may have to raise it.
 RaisableEpoch = Annotated[LeaderEpoch, Meta(ge=0, le=INT32_MAX - 1)]
 WriterEpoch = Annotated[ControllerEpoch, Meta(ge=-1, le=INT32_MAX)]
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]

@@ -109,7 +109,7 @@ class Family(Struct, Generic[AddressT, ValueT], frozen=True):
 
     Shape:
         `pattern` is a regular expression of the whole path. Its groups, of which the last may be a number, are the
-        fields of `address`, unless `made_from` makes the address of them. Without a pattern no path names the znode.
+        fields of `address`, unless `made_from` makes the address from them. Without a pattern no path names the znode.
     """
 
     pattern: str | None
@@ -121,29 +121,29 @@ class Family(Struct, Generic[AddressT, ValueT], frozen=True):
 
     @property
     def kind(self) -> str:
-        """What metrics call it."""
+        """The name of the family in metrics."""
         return self.address.__name__.removesuffix("Address")
 
 
 def _decode_nothing(_: bytes) -> None:
-    """Whatever lies in a znode that carries no data does not matter."""
+    """Ignore the data of a znode that should have none."""
 
 
 def _encode_nothing(_: None) -> bytes:
     return b""
 
 
-# What Kafka takes, 249 letters of these, or 255 before 0.10: a broker names a folder after the topic, and one that it
-# cannot make costs it the whole log directory.
+# Kafka's limit, 249 of these letters, or 255 before 0.10: a broker names a folder after the topic, and one that it
+# cannot create costs it the whole log directory.
 _TOPIC = "([a-zA-Z0-9._-]{1,255})"
-# Notifications and tokens: whoever deletes one writes its path, and what is in nobody's alphabet is in nobody's log.
+# Notifications and tokens: deleting one logs its path, so names with other letters are ignored.
 _NAME = "([a-zA-Z0-9._=-]{1,255})"
 _SPELT = r"(<default>|(?!\.{1,2}(?:/|\Z))[a-zA-Z0-9._%-]+)"  # any name of a user or client, by Kafka's Sanitizer
-# Names of groups and transactional ids are anybody's: all that ZooKeeper takes in a path.
+# Names of groups and transactional ids are free: all that ZooKeeper accepts in a path.
 _ACL_NAME = r"((?!\.{1,2}\Z)[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)"
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
 
-# Those that there are most of come first: paths are compared with one pattern after the other.
+# The most frequent first: a path is compared with one pattern after the other.
 # fmt: off
 _ROWS = (
     Family(rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}/state",
@@ -248,7 +248,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
 
 
 def kind_of(address: Address) -> str:
-    """What metrics call the family of a znode.
+    """The name of a znode's family in metrics.
 
     >>> kind_of(controller.ControllerEpochAddress())
     'ControllerEpoch'
@@ -257,7 +257,7 @@ def kind_of(address: Address) -> str:
 
 
 def address_of(path: str) -> Address | None:
-    """The znode that a path below the chroot names; None for one that this controller has no business with.
+    """The znode that a path below the chroot names; None for one that does not concern this controller.
 
     >>> address_of("/brokers/topics/orders/partitions/0/state")
     StateAddress(topic='orders', partition=0)
@@ -279,17 +279,17 @@ def address_of(path: str) -> Address | None:
 
 def decode(address: Address, data: bytes) -> Value | Malformed | None:
     """The typed value of a znode's bytes; None for families that carry no data, and
-    where nothing was written into a znode created beforehand.
+    for a znode that was created without data.
 
-    Bytes that are not what Kafka writes there become `Malformed`, never an exception: a fact about a bad znode is
-    still a fact. What a decoder did not think of says its type.
+    Bytes that Kafka would not write there become `Malformed`, never an exception: a fact about a bad znode is
+    still a fact. An unexpected error gives its type as the reason.
     """
     decoder = _DECODERS[type(address)]
     try:
         return decoder(data)
     except Undecodable as error:
         return Malformed(one_line(str(error)), len(data))
-    except Exception as error:  # anybody may have written these bytes: they cost their znode, nothing else
+    except Exception as error:  # any client may have written these bytes: they cost their znode, nothing else
         return Malformed(one_line(f"{type(error).__name__}: {error}"), len(data))
 
 

@@ -12,9 +12,9 @@ from msgspec import Struct, structs
 
 T = TypeVar("T")
 
-# ZooKeeper takes 1 MiB unless jute.maxbuffer is raised; what is larger than this is in nobody's cluster by mistake.
+# ZooKeeper accepts 1 MiB unless jute.maxbuffer is raised; no real znode is larger than this.
 LARGEST_BYTES: Final = 16 << 20
-# The deepest that anybody writes is five: the progress of a replica within a request's status.
+# The deepest in use is five: the progress of a replica within a request's status.
 DEEPEST: Final = 32
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -26,17 +26,17 @@ class Undecodable(ValueError):
 
 
 class Malformed(Struct, frozen=True):
-    """A znode whose bytes are not what Kafka writes there; `reason` says what is wrong, in one line."""
+    """A znode whose bytes Kafka would not write; `reason` says what is wrong, in one line."""
 
     reason: str
     size_bytes: int
 
 
 def json_decoder(shape: type[T]) -> Callable[[bytes], T]:
-    """What makes a value of this shape of JSON. It ignores unknown keys, as Kafka's decoders do.
+    """A decoder that ignores unknown keys, as Kafka's decoders do.
 
     Raises:
-        Undecodable: (the decoder) the bytes are not JSON, not of the expected shape, or more than anybody writes.
+        Undecodable: (the decoder) the bytes are not JSON, not of the expected shape, or too large.
     """
     return partial(_decode, msgspec.json.Decoder(shape))
 
@@ -54,10 +54,10 @@ def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def _is_too_deep(data: bytes) -> bool:
-    """Whether brackets are nested deeper than anybody nests them.
+    """Whether brackets are nested deeper than in any real znode.
 
-    Taking the innermost level off is quick, and a few rounds do for what is written in earnest. Brackets within texts
-    are none; telling them apart comes last.
+    Removing the innermost level is fast, and a few rounds suffice for real data. Brackets within strings
+    do not count; they are sorted out last.
     """
     brackets = data.translate(None, _ALL_BUT_BRACKETS)
     for _ in range(_QUICK_ROUNDS):
@@ -83,7 +83,7 @@ def encode_version_1(value: Struct) -> bytes:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    r"""A text that somebody else has a part in, short and printable, so that it can be logged.
+    r"""A text with foreign content, shortened and made printable for the log.
 
     >>> one_line("a\nb" + "c" * 10, limit=5)
     'a\\nb…'
@@ -93,6 +93,6 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def excerpt(data: bytes, limit: int = 60) -> str:
-    """The first bytes, for a message a person reads."""
+    """The first bytes, for a message to a person."""
     text = data[:limit].decode("utf-8", "replace")
     return repr(text + "…" if len(data) > limit else text)

@@ -1,4 +1,4 @@
-"""What was seen of one znode, and which of two sightings is newer?"""
+"""What was read of one znode, and which of two readings is newer?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fact(Struct, frozen=True):
     """One znode, or its absence, as of one zxid.
 
     `stat` is None for an absent znode, whose `value` is then None too. A present znode without data has the
-    value of its family (or None where the family carries no data).
+    value of its family (None if the family carries no data).
 
     Shape:
         `as_of` is the znode's mzxid when present, the zxid of the answer that said "no such node" when absent.
@@ -54,11 +54,11 @@ def absent(address: Address, as_of: Zxid) -> Fact:
 
 
 def is_newer(fact: Fact, held_as_of: Zxid, *, is_held_present: bool = True) -> bool:
-    """Whether `fact` tells something later than what is held; an equal zxid tells the same again.
+    """Whether `fact` is newer than the held one; an equal zxid repeats it.
 
-    A znode that was deleted and created again has a higher mzxid than any sighting of its former life, so
-    comparing zxids is enough, whatever the order of arrival. Only an absence may carry the zxid of the very creation
-    that its read has just missed: the znode that is present then counts.
+    A znode that was deleted and created again has a higher mzxid than any reading of its former life, so
+    comparing zxids is enough in any order of arrival. Only an absence may carry the zxid of the very creation
+    that its read has just missed: then the present znode counts.
     """
     if fact.as_of == held_as_of:
         return fact.is_present and not is_held_present

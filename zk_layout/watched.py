@@ -1,4 +1,4 @@
-"""Which znodes must exist before a controller works, which of them does it watch, and which hold secrets?
+"""Which znodes must exist before a controller works, which does it watch, and which hold secrets?
 
 Source: Kafka's ZkData.PersistentZkPaths and sensitivePath.
 """
@@ -23,7 +23,7 @@ from zk_layout.znodes import (
     topics,
 )
 
-# What Kafka's brokers create when they start, and below it what only this controller needs.
+# Created by Kafka's brokers when they start, and below that what only this controller needs.
 PERSISTENT: Final = (
     "/consumers",
     brokers.ROOT,
@@ -43,18 +43,18 @@ PERSISTENT: Final = (
     reassignment_status.ROOT,
 )
 
-# What is below these is for its creator alone.
+# Only the creator may read znodes below these.
 SENSITIVE: Final = (configs.USERS, "/config/brokers", delegation_tokens.ROOT)
 
 
 class Watched(NamedTuple):
-    """What a leading controller reads when its term begins, and then keeps watching.
+    """The znodes that a leading controller reads when its term begins, and then watches.
 
     Shape:
-        Children of `parents` are listed at every change, in this order: who lives, what there is, what is asked,
-        what has happened. `families` are those whose children's data are watched, too. Nobody but the leading
-        controller writes below `listed_once`. `paths` are watched whether they exist or not. What does not let itself
-        be listed is left out, but for the `indispensable`: without these nothing counts as read.
+        Children of `parents` are listed at every change, in this order: live brokers, topics, requests,
+        notifications. `families` are those whose children's data are watched, too. Only the leading
+        controller writes below `listed_once`. `paths` are watched whether or not they exist. What cannot be listed is
+        left out, except the `indispensable`: without these nothing counts as read.
     """
 
     parents: tuple[str, ...]
@@ -77,7 +77,7 @@ _ALWAYS: Final = Watched(
         notifications.LOG_DIR_EVENTS,
         notifications.CONFIG_CHANGES,
     ),
-    # A deletion asked for again at once shows in its data only: its name was never missed.
+    # A deletion requested again at once only shows in its data: the list of names never lacked it.
     families=(brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS),
     listed_once=(reassignment_status.ROOT,),
     paths=tuple(
@@ -96,14 +96,14 @@ _ALWAYS: Final = Watched(
 )
 _FOLDER: Final = (reassignments.ROOT,)
 
-# Rights themselves, not the notifications of their changes: what was written by hand, or by somebody who died before
-# telling it, counts as well. Each of them is watched.
+# The ACLs themselves, not the notifications of their changes: one written by hand, or by a client that died before
+# notifying, counts as well. Each of them is watched.
 RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS)
 
-# Who is there, for clients that are passed on.
+# The registered brokers, to which clients' requests are relayed.
 _REGISTRATIONS: Final = Watched(parents=(brokers.ROOT,), families=(brokers.ROOT,))
 
-# Where others create again, under the same name, what they or we have deleted.
+# Others may create these again, under the same name, after a deletion.
 RECREATED: Final = ("/admin", admin.DELETE_TOPICS, reassignments.ROOT, *acls.FOLDERS)
 
 # Who may log in: users with their SCRAM credentials, and delegation tokens.
@@ -117,7 +117,7 @@ CHANGED_CONFIGS: Final = Watched(parents=(notifications.CONFIG_CHANGES,), famili
 
 
 def watched(*, follows_reassignments: bool = False, follows_rights: bool = False) -> Watched:
-    """What is watched; `/admin/reassignments`, and who may do what, only where somebody asks for it.
+    """The watched znodes; `/admin/reassignments` and ACLs only if enabled.
 
     >>> "/admin/reassignments" in watched().parents, "/kafka-acl/Topic" in watched().parents
     (False, False)

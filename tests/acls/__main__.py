@@ -1,4 +1,4 @@
-"""Compares our decisions with those of Kafka's own authorizers: `make acls`."""
+"""Compare our decisions with those of Kafka's own authorizers: `make acls`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a test ask Kafka's own authorizers? They run in a JVM, over a real ZooKeeper."""
+"""How does a test use Kafka's own authorizers? They run in a JVM, over a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from zk_layout.znodes.acls import AclEntry, ResourcePattern
 
 _SOURCE = Path(__file__).with_name("Authorizers.java")
 _LOGGING = Path(__file__).parents[2] / "controller" / "lab" / "tools-log4j.properties"
-# A compiler that needs no more than a Java runtime; tests.kafka uses the same.
+# A compiler that needs only a Java runtime; tests.kafka uses the same.
 _COMPILER = Module("org.eclipse.jdt", "ecj", "3.33.0")
 _ACL, _SIMPLE = "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"
 
 
 class Implementation(Struct, frozen=True):
-    """One of Kafka's authorizers, as it was released.
+    """One released authorizer of Kafka's.
 
     Shape:
         `judges_types` since it can be asked for any resource of a type (KIP-679). `knows_users` since there are rights
@@ -55,7 +55,7 @@ def _literally(pattern: ResourcePattern) -> str:
 
 
 class Authorizers:
-    """Two of them: one denies what no ACL is about, the other allows it. Both follow what is in ZooKeeper."""
+    """Two of them: one denies resources without ACLs, the other allows them. Both follow ZooKeeper."""
 
     def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
         self._process = process
@@ -63,12 +63,12 @@ class Authorizers:
         self._expect("ready")
 
     def delete(self, pattern: ResourcePattern) -> None:
-        """Have all entries of a pattern deleted."""
+        """Delete all entries of a pattern."""
         self._say(f"delete\t{_literally(pattern)}")
         self._expect("deleted")
 
     def create(self, pattern: ResourcePattern, entries: Iterable[AclEntry]) -> None:
-        """Have entries added."""
+        """Add entries."""
         for entry in entries:
             given = f"{entry.principal}\t{entry.host}\t{entry.operation.name}\t{entry.permission.name}"
             self._say(f"create\t{_literally(pattern)}\t{given}")
@@ -81,7 +81,7 @@ class Authorizers:
         self._say(f"await\t{_literally(pattern)}\t{host}")
 
     def decisions(self, wanted: Iterable[str]) -> list[str]:
-        """What both decide, such as `DA`, about each request as `acl_cases` writes it."""
+        """Both decisions, such as `DA`, on each request in the form of `acl_cases`."""
         lines = list(wanted)
         for line in lines:
             self._say(line)

@@ -1,4 +1,4 @@
-"""Does our authorizer decide as Kafka's own does, set after set? Half of them it writes, half of them we write."""
+"""Does our authorizer decide like Kafka's own, set after set? Kafka's writes half of the sets, ours the others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SENTINELS = tuple(ResourcePattern(ResourceType.GROUP, "sentinel", pattern_type)
 
 
 class Difference(Struct, frozen=True):
-    """A request that was decided differently: `D` or `A` without, and with, `allow.everyone.if.no.acl.found`."""
+    """A request with different decisions: `D` or `A` without, and with, `allow.everyone.if.no.acl.found`."""
 
     number: int
     wanted: Wanted
@@ -46,7 +46,7 @@ class Difference(Struct, frozen=True):
 
 
 class Comparison(Struct):
-    """What came of it."""
+    """The result of a comparison."""
 
     sets: int = 0
     decisions: int = 0
@@ -55,7 +55,7 @@ class Comparison(Struct):
 
 
 class _Ours:
-    """Our two authorizers, and the rights that they know."""
+    """Our two authorizers, and their ACLs."""
 
     def __init__(self) -> None:
         self.rights: dict[ResourcePattern, Acls] = {}
@@ -86,7 +86,7 @@ class _Ours:
 def compare(
     implementation: Implementation, zookeeper: str, sets: int, seed: int, tell: Callable[[Comparison], None]
 ) -> Comparison:
-    """Compare so many sets, at a ZooKeeper with nothing in it; `tell` hears of every set.
+    """Compare so many sets, on an empty ZooKeeper; `tell` gets every set.
 
     Raises:
         LabError: Kafka's authorizers cannot run here, or gave up.
@@ -129,7 +129,7 @@ def _have_written(kafkas: Authorizers, rights: RightsSet) -> None:
 
 
 def _write(client: KazooClient, rights: Mapping[ResourcePattern, Acls], there: Mapping[ResourcePattern, Acls]) -> None:
-    """As our controller does: the entries, and a notification of each pattern, at once."""
+    """Write like our controller: the entries, and a notification of each pattern, at once."""
     transaction = client.transaction()
     for pattern, acls in rights.items():
         path, is_there = AclAddress(pattern).path, bool(there.get(pattern, Acls(())).entries)
@@ -147,7 +147,7 @@ def _write(client: KazooClient, rights: Mapping[ResourcePattern, Acls], there: M
 
 
 def _await(kafkas: Authorizers, client: KazooClient, number: int) -> None:
-    """Notifications of a kind are followed one by one: who knows the last one's pattern knows all before it."""
+    """Wait for the last notification: those of a kind are followed one by one, so all earlier ones are known then."""
     seen = Acls((AclEntry("User:sentinel", str(number), AclOperation.READ, PermissionType.ALLOW),))
     _write(client, dict.fromkeys(_SENTINELS, seen), dict.fromkeys(_SENTINELS, seen) if number > 1 else {})
     for pattern in _SENTINELS:
@@ -162,7 +162,7 @@ def _read(client: KazooClient, pattern: ResourcePattern) -> Acls:
 
 
 def _sweep(client: KazooClient) -> None:
-    """Followed notifications would pile up, and make each further one slow."""
+    """Delete followed notifications, which would pile up and slow down further ones."""
     for folder in CHANGES.values():
         transaction = client.transaction()
         for child in client.get_children(folder):

@@ -1,4 +1,4 @@
-"""Does our authorizer decide as Kafka's own do? A few sets; `make acls` compares 20,000 with each."""
+"""Does our authorizer decide like Kafka's own? A few sets; `make acls` compares 20,000 with each."""
 
 from __future__ import annotations
 

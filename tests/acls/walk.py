@@ -1,4 +1,4 @@
-"""Which rights are there, and who wants what? Set after set, each made of the one before."""
+"""Which ACLs and which requests are compared? Set after set, each derived from the previous one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OF_USERS = (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS)
 
 
 class RightsSet(Struct, frozen=True):
-    """What differs from the set before, who writes it, and what is wanted then.
+    """The changes from the previous set, their writer, and the requests after them.
 
     Shape:
         `changed` has the entries that each pattern has from now on. `is_kafkas` where Kafka's authorizer writes them.
@@ -55,7 +55,7 @@ class RightsSet(Struct, frozen=True):
 
 
 class Walk:
-    """Random sets of rights; always the same ones for a seed and a kind of authorizer."""
+    """Random sets of ACLs; the same ones for a seed and a kind of authorizer."""
 
     def __init__(self, seed: int, implementation: Implementation) -> None:
         self._random = Random(seed)
@@ -66,11 +66,11 @@ class Walk:
         self._types += [ResourceType.TOPIC] * 3 + [ResourceType.GROUP]
         beyond = () if is_new else _OF_USERS
         self._askable = [o for o in AclOperation if o is not AclOperation.UNKNOWN and o not in beyond]
-        # Before 3.0 what has an operation of a later Kafka cannot be read at all.
+        # Before 3.0 an entry with a later Kafka's operation is unreadable.
         self._written = list(AclOperation) if is_new else self._askable
 
     def sets(self) -> Iterator[RightsSet]:
-        """One after the other, without an end."""
+        """Endless sets."""
         number = 0
         while True:
             number += 1
@@ -96,14 +96,14 @@ class Walk:
         return ResourcePattern(random.choice(self._types), random.choice(_NAMES), random.choice(list(PatternType)))
 
     def _entry(self, *, is_kafkas: bool) -> AclEntry:
-        """What Kafka's authorizer does not know it does not write; in ZooKeeper there may be all of it."""
+        """A random entry; Kafka's authorizer writes only what it knows, ZooKeeper may hold anything."""
         random = self._random
         operation = random.choice((*_OFTEN, *(self._askable if is_kafkas else self._written)))
         permission = PermissionType.DENY if random.random() < 0.3 else PermissionType.ALLOW
         return AclEntry(random.choice(_ENTRIES_FOR), random.choice(_ENTRIES_FROM), operation, permission)
 
     def _wanted(self) -> Wanted:
-        """Mostly about what there are rights to."""
+        """A request, mostly for a resource with ACLs."""
         random = self._random
         pattern = random.choice(list(self._held)) if self._held and random.random() < 0.7 else self._pattern()
         name = random.choice((pattern.name, pattern.name, *_NAMES))

@@ -48,7 +48,7 @@ def main() -> None:
 def _contenders(
     stage: Stage, runs: int, only: str | None, heap: str, profile: Path | None
 ) -> list[Callable[[], Contender]]:
-    """Taking turns, beginning with ours."""
+    """The contenders in turn, starting with ours."""
     zookeeper = stage.server.connect
 
     def ours(number: int) -> Callable[[], Contender]:
@@ -133,7 +133,7 @@ def reassignment_command(
     for number in range(runs):
         for which in (_OURS, _KAFKA):
             if only in (None, which):
-                with Stage(shape, are_leading=True) as stage:  # what one has moved, the other must not find moved
+                with Stage(shape, are_leading=True) as stage:  # the other contender must not find these moves done
                     (make,) = _contenders(stage, 1, which, kafka_heap, profile)
                     result = reassigning.measure(stage, make(), timeout_s=timeout, patience_s=patience)
                 click.echo(f"run {number + 1}: {result}", err=True)
@@ -205,7 +205,7 @@ def crowds_command(
     kafka_heap: str,
     output: str,
 ) -> None:
-    """Memory, and the time that others wait, while crowds of demanding or hostile clients besiege the controller."""
+    """Memory, and other clients' waiting time, while crowds of demanding or hostile clients load the controller."""
     results: list[crowds.Endured] = []
     with Stage(Shape(partitions // topic_size, topic_size), are_leading=False, heap="2g") as stage:
         for make in _contenders(stage, 1, only, kafka_heap, None):
@@ -225,7 +225,7 @@ def crowds_command(
 def turns_command(
     partitions: int, topic_size: int, brokers: int, only: tuple[str, ...], journal: bool, output: str
 ) -> None:
-    """What holds up the event loop in storms: no ZooKeeper, no broker, no contender, only what is computed."""
+    """Computing time that blocks the event loop in storms, without ZooKeeper, brokers or a contender."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     results: list[Storm] = []
     with TemporaryDirectory() as directory:

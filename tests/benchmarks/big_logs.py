@@ -68,7 +68,7 @@ def small(count: int, topics: int = 500, partitions: int = 20) -> Iterator[bytes
 
 
 def large(count: int) -> Iterator[bytes]:
-    """All moves are asked for one by one, then end one by one, as Kafka's controller does it."""
+    """All moves start one by one, then end one by one, as under Kafka's controller."""
     partitions = count // 2
     zxid = 0
     for body in _beginning():
@@ -106,14 +106,14 @@ def large(count: int) -> Iterator[bytes]:
 
 
 class _Placed:
-    """A partition: its replicas, the preferred first, who of them leads, its leader epoch, its ISR, its version."""
+    """A partition: its replicas, the preferred first, its leader, leader epoch, ISR and version."""
 
     def __init__(self, topic: int, partition: int, replicas: list[int]) -> None:
         self.replicas, self.leader, self.epoch, self.isr, self.version = replicas, replicas[0], 0, replicas, 0
         self.path = f"/brokers/topics/topic-{topic:04d}/partitions/{partition}/state"
 
     def state(self) -> bytes:
-        """As it is written."""
+        """Its state as JSON."""
         return _state(self.leader, self.epoch, ",".join(map(str, self.isr)))
 
     def set(self, zxid: int, *, session: int, is_fenced: bool) -> bytes:
@@ -125,7 +125,7 @@ class _Placed:
 
 
 def restarts(count: int, topics: int = 500, partitions: int = 20) -> Iterator[bytes]:
-    """Each broker stops in good order, comes back, catches up, and leads again what it prefers to lead."""
+    """Each broker stops cleanly, returns, catches up, and leads its preferred partitions again."""
     random = Random(7)
     zxid = 0
     for body in _beginning():

@@ -1,4 +1,4 @@
-"""Who is measured? A replica of this daemon and a Kafka broker with its own controller, each as a standby at first."""
+"""What is measured? A replica of this daemon and a Kafka broker with its own controller, each a standby first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.lab.process import Process
 
 SESSION_TIMEOUT_MS = 18_000  # Kafka's default
 
-# What Kafka's own start script gives a broker.
+# The options of Kafka's own start script.
 PRODUCTION_JAVA = (
     "-server",
     "-XX:+UseG1GC",
@@ -25,7 +25,7 @@ _PRODUCTION_BROKER = {
     "num.network.threads": 3,
     "num.io.threads": 8,
     "background.threads": 10,
-    # So that it ends quickly when it has been measured.
+    # So that it ends quickly after the measurement.
     "controlled.shutdown.enable": "false",
     "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
 }
@@ -40,7 +40,7 @@ class Contender(Protocol):
 
     @property
     def process(self) -> Process:
-        """What is measured."""
+        """The measured process."""
 
     def start(self) -> None:
         """Start it and wait until it stands by."""
@@ -50,7 +50,7 @@ class Ours:
     """This daemon, as users run it."""
 
     def __init__(self, zookeeper: str, directory: Path, profile: Path | None = None) -> None:
-        """Nothing starts yet. With `profile` it runs under cProfile and is much slower."""
+        """With `profile` it runs under cProfile and is much slower."""
         self.name = "kafka-zk-controller"
         self.broker_id, self.port = 901, free_port()
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """What do crowds of demanding or hostile clients cost a controller that leads a large cluster?
 
-A crowd lives in a process of its own. Beside it, one client asks for nothing but the list of brokers, again and again:
-it shows how long everybody else waits.
+A crowd runs in a separate process. Beside it, one client requests the list of brokers again and again:
+it shows how long other clients wait.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Endured(Struct, frozen=True):
     """One crowd, and what it cost.
 
     Units:
-        Seconds; MiB. `others_...`: how long the client waited that asked for the list of brokers.
+        Seconds; MiB. `others_...`: how long the client with the list of brokers waited.
 
     Shape:
-        `held`: requests without an answer when the crowd went away, `closed`: connections closed instead of an answer.
+        `held`: requests without an answer when the crowd left, `closed`: connections closed instead of an answer.
     """
 
     contender: str
@@ -70,10 +70,10 @@ class Endured(Struct, frozen=True):
 
 
 class Crowd(Struct, frozen=True):
-    """So many clients, each with requests of its own, one after the other.
+    """Several clients, each with its own requests, one after the other.
 
     Shape:
-        `requests`: of one client, with their sizes. `is_reading`: False: answers stay where they are.
+        `requests`: of one client, with their sizes. `is_reading`: False: answers are left unread.
 
     Units:
         `patience_s`: after it a client gives its connection up.
@@ -133,7 +133,7 @@ def _mutated(_shape: Shape, client: int) -> Iterator[bytes]:
 CROWDS = {
     "ask for all topics": Crowd(400, _all_topics),
     "ask for all topics, never read": Crowd(400, _all_topics, is_reading=False, patience_s=15.0),
-    "name 50,000 topics that nobody has": Crowd(20, _unknown_topics),
+    "name 50,000 unknown topics": Crowd(20, _unknown_topics),
     "cancel the moves of all partitions": Crowd(20, _cancels),
     "list the moves of all partitions": Crowd(20, _lists),
     "try 10,000 new topics": Crowd(20, _new_topics),
@@ -146,7 +146,7 @@ CROWDS = {
 def measure(
     stage: Stage, contender: Contender, only: tuple[str, ...], *, timeout_s: float, patience_s: float
 ) -> Iterator[Endured]:
-    """Let a contender win, and one crowd after the other at it.
+    """Let a contender win, and send it one crowd after the other.
 
     Raises:
         TimeoutError: it does not lead, or does not answer the healthy client.
@@ -170,14 +170,14 @@ def measure(
 def _endured(shape: Shape, contender: Contender, name: str) -> Endured:
     pid = contender.process.pid
     assert pid is not None
-    Path(f"/proc/{pid}/clear_refs").write_text("5")  # VmHWM begins anew
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # reset VmHWM
     before_mib = peak_resident_mib(pid)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_live, args=(theirs, name, shape, contender.port), daemon=True)
     process.start()
     theirs.close()
-    ours.recv()  # its requests are made
+    ours.recv()  # build its requests
     ours.send("begin")
     began, over, waits = time.monotonic(), threading.Event(), [0.0]
     healthy = threading.Thread(target=_stay_healthy, args=(contender.port, over, waits))
@@ -214,7 +214,7 @@ def _check_leads(stage: Stage, contender: Contender, zxid: int, crowd: str) -> N
 
 
 def _stay_healthy(port: int, over: threading.Event, waits: list[float]) -> None:
-    """Ask and wait, and begin anew where the connection is lost; a question without an answer counts until the end."""
+    """Ask and wait, and reconnect if the connection is lost; a request without an answer counts until the end."""
     while not over.is_set():
         began = time.monotonic()
         try:
@@ -246,7 +246,7 @@ def _exactly(client: socket.socket, count: int) -> bytes:
 
 
 class _Counts(Struct):
-    """What became of the requests."""
+    """The outcomes of the requests."""
 
     answered: int = 0
     held: int = 0
@@ -299,7 +299,7 @@ async def _one(crowd: Crowd, request: bytes | None, later: Iterator[bytes], port
 
 
 async def _read_answer(client: socket.socket) -> int:
-    """How long it was."""
+    """Read an answer; return its length."""
     loop = asyncio.get_running_loop()
     head = b""
     while len(head) < 4:

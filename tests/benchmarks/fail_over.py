@@ -1,4 +1,4 @@
-"""How long does a cluster wait for its next controller, from the claim of `/controller` to the last broker told?"""
+"""How long does a cluster wait for its next controller, from the claim of `/controller` until all brokers know all?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.benchmarks.fleet import Heard
 from tests.benchmarks.machine import Usage, peak_resident_mib, usage, wait_until_quiet
 from tests.benchmarks.stage import SETTLE_S, Claim, Stage
 
-# Loading a million partitions, a controller says nothing for long after its first words to the brokers.
+# While loading a million partitions, a controller is silent for long after its first commands.
 SILENCE_S = 5.0
 
 
@@ -24,8 +24,8 @@ class FailOver(Struct, frozen=True):
         Seconds since the claim was created in ZooKeeper, but `vacant_to_claim_s`; processor seconds for `used_s`.
 
     Shape:
-        `all_told_s`: every broker has been told of all partitions by UpdateMetadata. None: it never came.
-        `quiet_before`: how many processors others kept busy just before; `others_s`: what they used meanwhile.
+        `all_know_s`: every broker has got all partitions by UpdateMetadata. None: this never happened.
+        `quiet_before`: how many processors others kept busy just before; `others_s`: their time meanwhile.
     """
 
     contender: str
@@ -33,7 +33,7 @@ class FailOver(Struct, frozen=True):
     first_leader_and_isr_s: float | None
     last_leader_and_isr_s: float | None
     all_led_s: float | None
-    all_told_s: float | None
+    all_know_s: float | None
     last_update_metadata_s: float | None
     peak_mib: float
     commands: dict[str, int]
@@ -79,7 +79,7 @@ def _finished(stage: Stage, contender: Contender, timeout_s: float, used: Callab
         if heard.complete_at is not None and heard.led_at is not None:
             return heard, after
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{contender.name} has not told everything after {timeout_s:g} s: {heard}")
+            raise TimeoutError(f"{contender.name} has not announced everything after {timeout_s:g} s: {heard}")
     raise AssertionError("the silence only grows")
 
 
@@ -102,7 +102,7 @@ def _result(contender: Contender, claim: Claim, finished: tuple[Heard, Usage], b
         first_leader_and_isr_s=since_claim(heard.first_leader_and_isr),
         last_leader_and_isr_s=since_claim(heard.last_leader_and_isr),
         all_led_s=since_claim(heard.led_at),
-        all_told_s=since_claim(heard.complete_at),
+        all_know_s=since_claim(heard.complete_at),
         last_update_metadata_s=since_claim(heard.last_update_metadata),
         peak_mib=round(peak_resident_mib(_pid(contender)), 1),
         commands=heard.commands,

@@ -1,4 +1,4 @@
-"""How is a cluster with very many partitions put into ZooKeeper quickly? In big transactions, many in flight."""
+"""How is a cluster with very many partitions written to ZooKeeper quickly? In big transactions, many in flight."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PERSISTENT = (
 
 
 class Shape(Struct, frozen=True):
-    """How many topics of how many partitions, replicated how often on how many brokers (numbered from 0)."""
+    """The numbers of topics, partitions, replicas and brokers (numbered from 0)."""
 
     topics: int
     partitions_per_topic: int
@@ -59,12 +59,12 @@ class Shape(Struct, frozen=True):
         return [TopicName(f"topic-{number:05}") for number in range(self.topics)]
 
     def replicas(self, partition: int, shift: int = 0) -> Replicas:
-        """Who keeps a partition; shifted by at least the replication factor, none of them stays."""
+        """The replicas of a partition; a shift by at least the replication factor moves all of them."""
         return tuple(BrokerId((partition + shift + nth) % self.brokers) for nth in range(self.replication))
 
 
 def fill(zookeeper: KazooClient, shape: Shape) -> float:
-    """Write what Kafka would have written had it created these topics long ago; the seconds it took."""
+    """Write the znodes of topics that Kafka created long ago; return the seconds it took."""
     began = time.monotonic()
     for path in _PERSISTENT:
         zookeeper.ensure_path(path)

@@ -1,4 +1,4 @@
-"""What do many brokers hear from a controller, and when? Simulated brokers in a process apart."""
+"""Which commands do many brokers get, and when? Simulated brokers in a separate process."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Progress(Struct, frozen=True):
 
 
 class Heard(Struct, frozen=True):
-    """What all brokers together have been told since the last reset.
+    """The commands to all brokers together since the last reset.
 
     Units:
         Times are Unix times in seconds, when the last byte of a command had arrived.
 
     Shape:
-        `complete_at`: every broker had been told of every partition by UpdateMetadata; None: some never were.
-        `led_at`: every broker had been told of every replica of its own by LeaderAndIsr.
+        `complete_at`: every broker had got every partition by UpdateMetadata; None: some never did.
+        `led_at`: every broker had got each of its replicas by LeaderAndIsr.
     """
 
     first_leader_and_isr: float | None
@@ -56,7 +56,7 @@ class Heard(Struct, frozen=True):
 
 
 class _Recorder(SimulatedBroker):
-    """Keeps what it is told as bytes; what they say is found out when the measuring is over."""
+    """Keeps commands as bytes, to be decoded after the measurement."""
 
     def __init__(self, settings: SimulatedSettings, zookeeper: KazooClient) -> None:
         super().__init__(settings, zookeeper)
@@ -65,27 +65,27 @@ class _Recorder(SimulatedBroker):
     def _answer(self, frame: bytes) -> bytes:
         self.heard.append((time.time(), frame))
         if decode_header(frame).api_key not in _UNDERSTOOD:
-            raise ConnectionResetError  # what clients ask of it through a controller
+            raise ConnectionResetError  # for clients' requests that a controller passes on
         return super()._answer(frame)
 
 
 class _Leader(_Recorder):
-    """Asks for every replica that is being added as soon as it hears of it; a whole broker's model would cost more than
-    the controller that is measured."""
+    """Proposes every added replica as soon as it hears of it; the model of a whole broker would cost more than
+    the measured controller."""
 
     def _answer(self, frame: bytes) -> bytes:
         header = decode_header(frame)
         if header.api_key == ApiKey.LEADER_AND_ISR:
             self._lead(decode_command(frame))
         elif header.api_key == ApiKey.UPDATE_METADATA and self.model.controller not in self._brokers:
-            told = decode_command(frame)
-            assert isinstance(told.command, UpdateMetadata)
-            self.model.controller = told.controller
-            self._brokers = {broker.broker: broker.endpoints[0] for broker in told.command.brokers}
+            received = decode_command(frame)
+            assert isinstance(received.command, UpdateMetadata)
+            self.model.controller = received.controller
+            self._brokers = {broker.broker: broker.endpoints[0] for broker in received.command.brokers}
         return super()._answer(frame)
 
-    def _lead(self, told: ReceivedCommand) -> None:
-        command = told.command
+    def _lead(self, received: ReceivedCommand) -> None:
+        command = received.command
         assert isinstance(command, LeaderAndIsr)
         for view in (*command.partitions, *command.new):
             missing = tuple(replica for replica in view.adding if replica not in view.isr)
@@ -104,10 +104,10 @@ class _Leader(_Recorder):
 
 
 class Fleet:
-    """The brokers, seen from the measuring process."""
+    """The brokers, as used by the measuring process."""
 
     def __init__(self, zookeeper: str, shape: Shape, *, are_leading: bool) -> None:
-        """Starts them and returns when all are registered. Leading, they ask for ISR changes."""
+        """Start them, and return when all are registered. As leaders they request ISR changes."""
         context = multiprocessing.get_context("spawn")
         self._wire, theirs = context.Pipe()
         self._process = context.Process(target=_live, args=(theirs, zookeeper, shape, are_leading), daemon=True)
@@ -117,24 +117,24 @@ class Fleet:
 
     @property
     def pid(self) -> int:
-        """The process they live in."""
+        """Their process' id."""
         assert self._process.pid is not None
         return self._process.pid
 
     def progress(self) -> Progress:
-        """How much has arrived; costs them almost nothing."""
+        """The progress so far, at almost no cost for them."""
         answer = self._ask("progress")
         assert isinstance(answer, Progress)
         return answer
 
     def heard(self) -> Heard:
-        """What has arrived; they read it only now, so ask when the measuring is over."""
+        """The commands that arrived; decoded only now, so call this after the measurement."""
         answer = self._ask("heard")
         assert isinstance(answer, Heard)
         return answer
 
     def reset(self) -> None:
-        """Forget what was heard."""
+        """Forget all commands."""
         self._ask("reset")
 
     def stop(self) -> None:
@@ -233,7 +233,7 @@ def _latest(times: list[float | None]) -> float | None:
 
 
 class _Reading:
-    """Finds when a broker had been told everything; what is told to many brokers is decoded once."""
+    """Finds when a broker had got everything; equal commands to many brokers are decoded once."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape

@@ -1,4 +1,4 @@
-"""What else did this machine do meanwhile? Processor time and memory as Linux accounts them."""
+"""What else did this machine do meanwhile? Processor time and memory by Linux' accounts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Usage(Struct, frozen=True):
 
     @property
     def others_s(self) -> float:
-        """What nobody of ours has used."""
+        """The time used by other processes."""
         return max(0.0, self.busy_s - sum(self.by_process.values()))
 
 
 def usage(processes: dict[str, int]) -> Usage:
-    """What was used until now."""
+    """The usage until now."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     user, nice, system, _idle, _iowait, irq, softirq, _steal = fields
     busy_s = (user + nice + system + irq + softirq) / _TICKS_A_SECOND
@@ -49,7 +49,7 @@ def _used_s(pid: int) -> float:
 
 
 def peak_resident_mib(pid: int) -> float:
-    """The most memory a running process has ever held."""
+    """The peak memory of a running process."""
     text = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", text)
     assert found is not None
@@ -57,7 +57,7 @@ def peak_resident_mib(pid: int) -> float:
 
 
 def wait_until_quiet(patience_s: float, busy_processors: float = 0.3, sample_s: float = 3.0) -> float:
-    """Wait until others leave the machine alone, or patience ends; how many processors were busy at last."""
+    """Wait until the machine is quiet, or patience ends; return how many processors were busy at last."""
     deadline = time.monotonic() + patience_s
     while True:
         before = usage({})

@@ -110,13 +110,13 @@ def _move_everything(stage: Stage, contender: Contender, timeout_s: float, quiet
 
 
 def target_shift(shape: Shape) -> int:
-    """How far along the brokers every replica moves, so that none stays where it was."""
+    """The shift along the brokers by which every replica moves, so that none stays."""
     assert 2 * shape.replication <= shape.brokers
     return shape.replication
 
 
 def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
-    """Send the request; when it was sent and when it was answered.
+    """Send the request; return when it was sent and when it was answered.
 
     Raises:
         AssertionError: a partition was refused.
@@ -143,7 +143,7 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
 
 
 class _Watch:
-    """Sees when all topic znodes are settled, without reading their data until nothing is written any more."""
+    """Detects when all topic znodes are settled, and reads their data only once writes have stopped."""
 
     def __init__(self, stage: Stage) -> None:
         self._zookeeper: KazooClient = stage.zookeeper
@@ -156,7 +156,7 @@ class _Watch:
         return self._writes
 
     def settled(self, contender: Contender, deadline: float) -> float:
-        """When the last topic znode was written, as ZooKeeper dates it (Unix time); all moves were done then.
+        """The last write of a topic znode in ZooKeeper's time (Unix), at which all moves were done.
 
         Raises:
             TimeoutError: they are not done.

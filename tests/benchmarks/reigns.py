@@ -1,4 +1,4 @@
-"""How much memory does a process hold after many terms? One rises and ends after the other in this process."""
+"""How much memory does a process hold after many terms? This process runs one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reign(Struct, frozen=True):
     """One term from its beginning to its end.
 
     Units:
-        Processor seconds for those of the longest part of dismantling, and of collecting; MiB.
+        Processor seconds of the longest part of dismantling, and of collecting; MiB.
     """
 
     number: int
@@ -29,7 +29,7 @@ class Reign(Struct, frozen=True):
 
 
 def reigns(shape: Shape, count: int) -> Iterator[Reign]:
-    """Load everything, tell everybody, end; so many times."""
+    """Load everything, announce it, end; so many times."""
     for number in range(1, count + 1):
         rig = Rig(shape, is_encoding=False)
         gc.disable()
@@ -50,7 +50,7 @@ def reigns(shape: Shape, count: int) -> Iterator[Reign]:
 
 
 class _Watched:
-    """A machine that lets go, and how long that takes at most."""
+    """A machine that is dismantled, and the longest part of that."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig

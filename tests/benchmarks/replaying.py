@@ -62,14 +62,14 @@ class _Process(msgspec.Struct, frozen=True):
 
 
 def make_log(directory: Path, kind: str, count: int) -> Path:
-    """A directory that holds one log, made unless it is there."""
+    """A directory with one log, made unless it exists."""
     target = directory / f"{kind}-{count}" / "log.1"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name("unfinished")
         big_logs.write(kind, unfinished, count)
         unfinished.rename(target)
-    with target.open("rb") as file:  # both find it in memory
+    with target.open("rb") as file:  # so that both read it from memory
         while file.read(8 << 20):
             pass
     return target.parent
@@ -84,7 +84,7 @@ def toolkit(directory: Path) -> Replayed:
 
 
 def replay(directory: Path, master: str, *, is_whole: bool) -> Replayed:
-    """All tables and the report, or those of the timeline; then it is made sure that no transaction is missing.
+    """All tables and the report, or those of the timeline; then check that no transaction is missing.
 
     Raises:
         AssertionError: one is.
@@ -118,12 +118,12 @@ def _measured(contender: str, log: Path, argv: list[str], output: int) -> Replay
     seen: dict[int, _Process] = {}
     before, used = machine.usage({}), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(argv, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True)
-    # The process is not waited for by itself: with Spark, others outlive it.
+    # Waiting for the process is not enough: with Spark, others outlive it.
     while _are_running(process.pid):
         _look_at(process.pid, seen)
         time.sleep(_EVERY_S)
     elapsed, now = machine.usage({}).since(before), resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Spark's daemon lets nobody account for its workers, so that what was seen of them counts.
+    # The usage of Spark's workers cannot be had from its daemon, so the last observed value counts.
     user_s = max(now.ru_utime - used.ru_utime, sum(p.user_s for p in seen.values()))
     system_s = max(now.ru_stime - used.ru_stime, sum(p.system_s for p in seen.values()))
     peaks = sorted((p.program, p.peak_mib) for p in seen.values())

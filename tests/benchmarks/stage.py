@@ -1,4 +1,4 @@
-"""On which stage does every contender play? A real ZooKeeper full of partitions, simulated brokers, a seat to win."""
+"""Which stage does every contender get? A real ZooKeeper full of partitions, simulated brokers, a vacant claim."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Claim(Struct, frozen=True):
 
 
 class Stage:
-    """Everything but the contender. As a context manager it surely ends all of it."""
+    """Everything but the contender. As a context manager it surely ends all processes."""
 
     def __init__(self, shape: Shape, *, are_leading: bool, heap: str = "3g") -> None:
         self.shape = shape
@@ -79,7 +79,7 @@ class Stage:
                 return
 
     def vacate_for(self, contender: Contender, timeout_s: float = 60.0) -> Claim:
-        """Give `/controller` up and wait until the contender holds it."""
+        """Release `/controller` and wait until the contender holds it."""
         vacant_at = time.time()
         self.zookeeper.delete("/controller")
         deadline = time.monotonic() + timeout_s
@@ -103,7 +103,7 @@ class Stage:
         raise TimeoutError(f"{contender.name} is not finished after {timeout_s:g} s:\n{contender.process.tail(40)}")
 
     def dismiss(self, contender: Contender) -> None:
-        """End a contender and wait until nothing of it is left."""
+        """End a contender and wait until it is gone."""
         contender.process.stop(30)
         deadline = time.monotonic() + 60
         while self.zookeeper.exists(f"/brokers/ids/{contender.broker_id}") or self.zookeeper.exists("/controller"):

@@ -1,7 +1,7 @@
-"""How long does a turn of the machine take when much happens at once? Facts, requests and answers without any server.
+"""How long does a turn of the machine take under load? Facts, requests and answers without any server.
 
-ZooKeeper is a test double that accepts every transaction, brokers take in everything they are told, and time passes
-only where a storm lets it pass. What a turn costs the event loop is measured: the machine, and the metrics after it.
+ZooKeeper is a test double that accepts every transaction, brokers accept every command, and time passes
+only when a storm lets it. Measured is a turn's cost for the event loop: the machine, and the metrics after it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 OWN = BrokerId(900)
-FACTS_AN_EVENT = 2_000  # about as many as the reader puts into one
+FACTS_AN_EVENT = 2_000  # about the reader's batch size
 EPOCH = ControllerEpoch(7)
 CLIENT = Caller("CONTROLLER", "127.0.0.1")
 FIGURES_EVERY_TURNS = 20
@@ -110,10 +110,10 @@ _PAGE_MIB = 4096 / 1024**2
 
 
 class Storm(Struct):
-    """What one storm cost.
+    """The cost of one storm.
 
     Shape:
-        Besides the turns: what else the event loop does in one piece for a turn (making the bytes of its transactions,
+        Besides the turns: the other blocking steps for a turn (encoding its transactions,
         a line of the journal), for a broker (a command), for a client (an answer), and every second (the gauges).
 
     Units:
@@ -137,7 +137,7 @@ class Storm(Struct):
 
 
 class Rig:
-    """One term under storms, fed as the pump feeds it."""
+    """One term under storms, with the pump's input."""
 
     def __init__(
         self,
@@ -194,13 +194,13 @@ class Rig:
             yield present(StateAddress(name, number), state, stat)
 
     def registration(self, broker: BrokerId, zxid: int) -> Fact:
-        """A broker is there."""
+        """The registration of a broker."""
         self._epochs[broker] = BrokerEpoch(zxid)
         value = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker),), None)
         return present(BrokerAddress(broker), value, Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(1)))
 
     def everything(self) -> Iterator[Event]:
-        """What is read at the beginning of a term."""
+        """All facts read at the start of a term."""
         yield Observed(tuple(self.registration(b, 1000 + b) for b in (*self.brokers, OWN)))
         facts: list[Fact] = []
         for topic in range(self.shape.topics):
@@ -213,34 +213,34 @@ class Rig:
         yield Loaded()
 
     def epoch_of(self, broker: BrokerId) -> BrokerEpoch:
-        """Of its present life."""
+        """The epoch of a broker's current life."""
         return self._epochs[broker]
 
     def heard_by_broker(self) -> dict[BrokerId, int]:
-        """Of how many partitions each broker has heard by UpdateMetadata."""
+        """How many partitions each broker got by UpdateMetadata."""
         return dict(self._heard)
 
     def forget_what_was_heard(self) -> None:
-        """Count anew."""
+        """Reset the counts."""
         self._heard.clear()
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Something happens."""
+        """Add an event."""
         self._queue.append(event)
 
     def observe(self, facts: Iterable[Fact]) -> None:
-        """Znodes are read."""
+        """Znodes were read."""
         self.emit(Observed(tuple(facts)))
 
     def next_zxid(self) -> int:
-        """Of the next write by anybody."""
+        """The zxid of the next write."""
         self.zxid += 1
         return self.zxid
 
     def ask(self, request: Request) -> CallId:
-        """A client asks."""
+        """A client sends a request."""
         call = CallId(next(self._numbers))
         self._requests[call] = request
         self.emit(Asked(call, request, CLIENT))
@@ -251,7 +251,7 @@ class Rig:
         self.observe([absent(BrokerAddress(broker), Zxid(self.next_zxid()))])
 
     def run(self, for_s: float = 0.0) -> None:
-        """Take turns until nothing happens any more, letting time pass up to a limit."""
+        """Run turns until nothing is left to do, letting time pass up to a limit."""
         until = self.now + for_s
         while True:
             while self._queue:
@@ -266,7 +266,7 @@ class Rig:
                 self.emit(Woke(alarm))
 
     def measure(self, name: str, happens: Callable[[], None], for_s: float = 0.0) -> Storm:
-        """One storm from its beginning until all is quiet."""
+        """Run one storm until all is quiet."""
         self.storm = Storm(name)
         happens()
         self.run(for_s)
@@ -274,7 +274,7 @@ class Rig:
         return self.storm
 
     def turned(self, effects: Iterable[Effect]) -> None:
-        """A turn had these effects; for those who want to look closer."""
+        """A turn had these effects; a hook for subclasses."""
 
     def _turn(self) -> None:
         storm = self.storm
@@ -295,7 +295,7 @@ class Rig:
             self._carry_out(effect)
 
     def _look_beside(self, batch: Sequence[Event], effects: Sequence[Effect]) -> None:
-        """What else the event loop does for a turn, and now and then what it does every second."""
+        """Time the event loop's other steps for a turn, and now and then those of every second."""
         storm = self.storm
         with _longest(storm, "writing_longest_s"):
             for effect in effects:
@@ -375,7 +375,7 @@ class Rig:
 
 
 class _Unsent:
-    """A bridge over which nothing is sent."""
+    """A bridge that sends nothing."""
 
     knows_multi_read = True
     settings = ZooKeeperSettings("")
@@ -401,5 +401,5 @@ def _longest(storm: Storm, longest: str, total: str = "") -> Iterator[None]:
 
 
 def resident_mib() -> float:
-    """What this process holds in memory."""
+    """The resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MIB

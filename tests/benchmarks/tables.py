@@ -40,7 +40,7 @@ def fail_over_table(results: Sequence[FailOver]) -> str:
             result.contender,
             _seconds(result.first_leader_and_isr_s),
             _seconds(result.last_leader_and_isr_s),
-            _seconds(result.all_told_s),
+            _seconds(result.all_know_s),
             f"{result.peak_mib:.0f} MiB",
             f"{result.received_bytes.get('LEADER_AND_ISR', 0) / _MEGABYTE:.1f} MB",
             f"{result.received_bytes.get('UPDATE_METADATA', 0) / _MEGABYTE:.1f} MB",

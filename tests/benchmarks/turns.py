@@ -89,7 +89,7 @@ class Storms:
     """Storms on one cluster, one after the other."""
 
     def __init__(self, shape: Shape, *, is_encoding: bool = True, journal: Path | None = None) -> None:
-        """Nothing is loaded. In the directory `journal` every turn is written down."""
+        """The journal of every turn goes to the directory `journal`."""
         self._rig = Rig(shape, is_encoding=is_encoding)
         if journal is not None:
             self._rig.journal = Journal(journal, sys.exit)
@@ -99,11 +99,11 @@ class Storms:
 
     @staticmethod
     def names() -> tuple[str, ...]:
-        """All storms, in an order in which each finds what it needs."""
+        """All storms, each after those that it needs."""
         return (LOADING, *NEEDS)
 
     def measured(self, only: Collection[str] = ()) -> Iterator[Storm]:
-        """These storms, with those before that they need; without names, all."""
+        """Run these storms and those that they need; without names, all."""
         rig = self._rig
         gc.disable()
 
@@ -236,11 +236,11 @@ class Storms:
     def _grow_wide(self) -> None:
         self._ask(CreatePartitions((Growth(WIDE_TOPIC, WIDEST, None),)))
         self._rig.run()
-        zxid = Zxid(self._rig.zxid)  # the reader sees the topic's znode changed
+        zxid = Zxid(self._rig.zxid)  # the reader reports the topic's changed znode
         self._rig.observe(absent(StateAddress(WIDE_TOPIC, PartitionId(n)), zxid) for n in range(WIDE, WIDEST))
 
     def _fail_log_directory(self) -> None:
-        """Half of what a broker hosts."""
+        """Half of a broker's replicas go offline."""
         third = self._rig.brokers[2]
 
         def failing(tell: Tell) -> Iterable[TopicPartition]:

@@ -58,7 +58,7 @@ def main(
         _list()
         return
     for name in ("kazoo", "kafka", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # they say that they are cut off, which is meant
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they log the lost connections, as intended
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     strikes = script(script_name, drawn) if script_name else schedule(drawn, _faults(only), with_pairs=pairs)
     place = directory or Path(".cache") / "chaos" / f"{contender}-{drawn}-{time.strftime('%Y%m%dT%H%M%S')}"

@@ -1,4 +1,4 @@
-"""Which clients does a controller have to bear?"""
+"""Which hostile clients must a controller survive?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSE_S = 0.2
 
 @contextmanager
 def idle_clients(address: str) -> Iterator[None]:
-    """More connections than there are descriptors, which say nothing."""
+    """Open more silent connections than there are descriptors."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ExitStack() as open_ones:
@@ -33,7 +33,7 @@ def idle_clients(address: str) -> Iterator[None]:
 
 @contextmanager
 def slow_scrapers(http_port: int) -> Iterator[None]:
-    """Many that ask for `/metrics` again and again and take it a few bytes at a time."""
+    """Many clients that request `/metrics` again and again and read it a few bytes at a time."""
 
     def scrape(end: threading.Event) -> None:
         with socket.create_connection(("127.0.0.1", http_port), timeout=2) as connection:
@@ -49,7 +49,7 @@ def slow_scrapers(http_port: int) -> Iterator[None]:
 
 @contextmanager
 def silent_clients(address: str) -> Iterator[None]:
-    """Many that ask for everything again and again and never read an answer."""
+    """Many clients that request everything again and again and never read an answer."""
     question = _metadata(DescribeCluster(None))
 
     def ask(end: threading.Event) -> None:
@@ -64,7 +64,7 @@ def silent_clients(address: str) -> Iterator[None]:
 
 @contextmanager
 def wide_requests(address: str) -> Iterator[None]:
-    """Some that ask for as many topics as a request may name, and read the answers."""
+    """Some clients that name as many topics as a request may, and read the answers."""
     names = tuple(TopicReference(TopicName(f"there-is-no-such-topic-{number}")) for number in range(_NAMES))
     question = _metadata(DescribeCluster(names))
 

@@ -37,10 +37,10 @@ _IN_TIME_MS = 10_000
 
 
 class Churn:
-    """Asks whoever holds `/controller`, as Kafka's tools do, and sees in ZooKeeper what came of it."""
+    """Sends requests to the leader, as Kafka's tools do, and follows their effects in ZooKeeper."""
 
     def __init__(self, stage: Stage, partitions: tuple[Partition, ...], seed: int) -> None:
-        """Nothing is asked yet. `partitions` are those that are moved."""
+        """`partitions` are those to be moved."""
         self._stage = stage
         self._partitions = partitions
         self._source = random.Random(seed)
@@ -55,28 +55,28 @@ class Churn:
         self.trouble: list[str] = []
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start sending requests."""
         self._wanted.set()
         self._thread.start()
 
     def rest(self) -> None:
-        """Ask nothing more for now; what was asked goes on."""
+        """Pause requests; those sent go on."""
         self._wanted.clear()
         self._resting.wait(2 * _ANSWER_WITHIN_S)
 
     def go_on(self) -> None:
-        """Ask again."""
+        """Resume requests."""
         self._resting.clear()
         self._wanted.set()
 
     def stop(self) -> None:
-        """Ask nothing any more."""
+        """Stop for good."""
         self._end.set()
         self._wanted.set()
         self._thread.join(3 * _ANSWER_WITHIN_S)
 
     def look(self) -> None:
-        """See which moves have ended; only while it rests."""
+        """Check which moves have ended; only while paused."""
         self._look(TopicsSeen.of(self._stage))
 
     def _keep_on(self) -> None:
@@ -137,7 +137,7 @@ class Churn:
         what = "cancel" if target is None else "move"
         if not isinstance(answer, ReassignmentsAltered):
             self.moves[f"{what} unanswered"] += 1
-            # Whatever comes of it now, it is not what was asked before.
+            # Its outcome is no longer that of the former request.
             self._targets.pop(partition, None)
             return
         error = answer.error or next((result.error for result in answer.results), ErrorCode.NONE)

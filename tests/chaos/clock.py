@@ -19,25 +19,24 @@ class Clock:
     """The wall clock of one process; its monotonic clock is never touched."""
 
     def __init__(self, library: Path, file: Path) -> None:
-        """As late as the machine's."""
         self._file = file
         self._library = library
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(_SECONDS.pack(0))
 
     def set_ahead(self, seconds: int) -> None:
-        """From now on the process is ahead of the machine by this much, or behind it."""
+        """Set the process' clock ahead of the machine's by this much, or behind."""
         with self._file.open("r+b") as shared:
             shared.write(_SECONDS.pack(seconds))
 
     def rule(self, process: Process) -> None:
-        """From its next start on the process goes by this clock."""
+        """Make the process use this clock from its next start on."""
         process.argv = ("env", f"LD_PRELOAD={self._library}", f"CHAOS_CLOCK={self._file}", *process.argv)
 
 
 @cache
 def clock_library(directory: Path) -> Path | None:
-    """What makes clocks settable; None where there is no C compiler, or no Linux."""
+    """The library that makes clocks settable; None without a C compiler, or off Linux."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None

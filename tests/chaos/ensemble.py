@@ -15,10 +15,10 @@ _SMALL = ("-Xms32m", "-Xmx128m", *QUICK_START)
 
 
 class Server(EnsembleMember):
-    """Its peers are in its configuration, for good."""
+    """A server whose configuration names its peers."""
 
     def __init__(self, number: int, directory: Path, members: Mapping[int, tuple[int, int, int]]) -> None:
-        """Nothing starts yet. `members` has the ports for clients, for followers and for elections of each."""
+        """`members` has the ports for clients, for followers and for elections of each."""
         self._members = members
         settings = ZooKeeperSettings(java_options=_SMALL, fsync=False)
         super().__init__(number, directory / f"zookeeper-{number}", members[number][0], settings)

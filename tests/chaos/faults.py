@@ -1,4 +1,4 @@
-"""Which faults are there, whom does each strike, and for how long?"""
+"""Which faults are there, which process does each strike, and for how long?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Kind(StrEnum):
-    """What is done to the victim."""
+    """The action on the victim."""
 
     KILL = "kill"
     PAUSE = "pause"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Role(StrEnum):
-    """Who is struck. Which process that is turns out at the moment of the strike."""
+    """The victim's role, which is resolved to a process at the strike."""
 
     LEADER = "leader"
     STANDBY = "standby"
@@ -71,7 +71,7 @@ class Fault(Struct, frozen=True):
 
     @property
     def is_of_the_daemon(self) -> bool:
-        """Whether it concerns what only a replica of ours has; for a native controller there is no such thing."""
+        """Whether it concerns something that only a replica of ours has, and a native controller lacks."""
         return self.kind in RESOURCES
 
 
@@ -108,7 +108,7 @@ def _whole_clusters() -> tuple[Fault, ...]:
         Fault("restart-brokers", Kind.KILL, Role.BROKERS, 1, 10),
         Fault("roll-ensemble", Kind.ROLL, Role.ENSEMBLE, 1, 2),
         Fault("restart-ensemble", Kind.KILL, Role.ENSEMBLE, 1, 2),
-        # Longer than every session: all expire at once when it is back, or live on, as ZooKeeper counts.
+        # Longer than every session: all expire at once when it is back, or survive, depending on ZooKeeper's clock.
         Fault("ensemble-down", Kind.KILL, Role.ENSEMBLE, 15, 30),
         Fault("ensemble-paused", Kind.PAUSE, Role.ENSEMBLE, 10, 20),
     )
@@ -123,9 +123,9 @@ BY_NAME = {fault.name: fault for fault in ALL}
 
 
 def may_be_paired(one: Fault, other: Fault) -> bool:
-    """Whether two faults at the same time tell more than one of them: they strike different processes.
+    """Whether two faults may be paired: they strike different processes.
 
-    A server that is restarted in turn comes back before the next one is; that needs the whole cluster beside it.
+    Restarting servers in turn needs the rest of the cluster to be up.
 
     >>> may_be_paired(BY_NAME["kill-leader"], BY_NAME["pause-broker"])
     True

@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 
 
 class Acknowledgement(Struct, frozen=True):
-    """What a producer was told about a record.
+    """A record's acknowledgement to its producer.
 
     Units:
         `at` is in seconds of a clock that only rises.
@@ -23,14 +23,14 @@ class Acknowledgement(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """What became of the records of one partition, or of all.
+    """The fate of the records of one partition, or of all.
 
     Shape:
-        `lost` are the times of acknowledgement of records that nobody finds; `rewritten` counts offsets at which
-        a consumer once saw, or a producer was told of, another record than is there in the end. `duplicates` are the
-        times of those that an idempotent producer sent and that are there more than once; `repeated` counts the same of
-        producers that promise nothing. `disordered` counts acknowledged records of idempotent producers before which
-        there is a later one. `unseen` were never seen by the consumer that reads all the while, but are there.
+        `lost` are the times of acknowledgement of records that are missing; `rewritten` counts offsets at which
+        a consumer once saw, or a producer got confirmed, another record than the final one. `duplicates` are the
+        times of an idempotent producer's records that are there more than once; `repeated` counts the same for
+        other producers. `disordered` counts acknowledged records of idempotent producers before which
+        there is a later one. `unseen` were missed by the running consumer, but are there.
         `unlisted` were not sent, because a broker had listed their topic without their partition: a producer with keys
         would have sent them to another.
     """
@@ -62,7 +62,7 @@ class Judgement(Struct, frozen=True):
 class Ledger:
     """The records of one partition: sent by several producers, each of which numbers its own.
 
-    A record is the number of its producer and its own; producers may tell of it and consumers find it from
+    A record is its producer's number and its own; producers may report it and consumers find it from
     different threads, as long as each does one of the two.
     """
 
@@ -82,15 +82,15 @@ class Ledger:
         self._acknowledged[producer, number] = Acknowledgement(offset, at)
 
     def refuse(self) -> None:
-        """A record was given up: it may be there or not."""
+        """The producer gave a record up: it may be there or not."""
         self._refused += 1
 
     def withhold(self) -> None:
-        """A record was not sent: the producer was told that there is no such partition."""
+        """A record was not sent: a broker listed no such partition."""
         self._unlisted += 1
 
     def consume(self, offset: int, producer: int, number: int) -> None:
-        """The consumer that reads all the while saw a record."""
+        """The running consumer saw a record."""
         if self._consumed.setdefault(offset, (producer, number)) != (producer, number):
             self._rewritten += 1
 
@@ -102,16 +102,16 @@ class Ledger:
         consumed = set(self._consumed.values())
         again = {record for record, offsets in found.items() if len(offsets) > 1}
         rewritten = {offset for offset, record in self._consumed.items() if log.get(offset) != record}
-        # What is lost altogether is counted as that. A broker that finds a repetition may not say where the first is.
+        # Missing records count as lost. A broker that detects a repetition may not return the first one's offset.
         rewritten |= {
-            told.offset
-            for record, told in self._acknowledged.items()
-            if told.offset >= 0 and record in found and log.get(told.offset) != record
+            ack.offset
+            for record, ack in self._acknowledged.items()
+            if ack.offset >= 0 and record in found and log.get(ack.offset) != record
         }
         return Judgement(
             acknowledged=len(self._acknowledged),
             refused=self._refused,
-            lost=tuple(told.at for record, told in self._acknowledged.items() if record not in found),
+            lost=tuple(ack.at for record, ack in self._acknowledged.items() if record not in found),
             rewritten=self._rewritten + len(rewritten),
             duplicates=tuple(self._told_at(record) for record in sorted(again) if record[0] in idempotent),
             repeated=sum(producer not in idempotent for producer, _ in again),
@@ -121,8 +121,8 @@ class Ledger:
         )
 
     def _told_at(self, record: tuple[int, int]) -> float:
-        told = self._acknowledged.get(record)
-        return told.at if told else 0.0
+        ack = self._acknowledged.get(record)
+        return ack.at if ack else 0.0
 
     def _disordered(self, log: Mapping[int, tuple[int, int]], idempotent: frozenset[int]) -> int:
         latest: dict[int, int] = {}

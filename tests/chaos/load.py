@@ -1,4 +1,4 @@
-"""Who writes and reads all the while, and what do they remember?"""
+"""Which clients write and read during the run, and what do they record?"""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _RECORD = struct.Struct(">IQ")
 _PADDING = bytes(88)
 _PAUSE_S = 0.01
 _DELIVERED_WITHIN_MS = 120_000
-# Below the sessions' time-out, so that what is measured is the cluster and not the patience of a client.
+# Below the session time-out, so that the cluster is measured and not a client's patience.
 _ANSWERED_WITHIN_MS = 5_000
 _READ_WITHIN_S = 300.0
 _ENDS_WITHIN_S = 150.0
 
 
 class LoadSettings(Struct, frozen=True):
-    """How much is written.
+    """The load.
 
     Units:
         `rate` is records a second over all partitions of both topics.
@@ -44,6 +44,7 @@ class Load:
     """Two producers with acks=all, one of them idempotent, a topic each, and a consumer of both."""
 
     def __init__(self, bootstrap_servers: Sequence[str], settings: LoadSettings) -> None:
+        """Prepare the clients."""
         self.settings = settings
         self._bootstrap_servers = list(bootstrap_servers)
         self.partitions: tuple[Partition, ...] = tuple(
@@ -81,7 +82,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Write no more; wait until every record is acknowledged or given up, and the consumer has read to the end."""
+        """Stop writing; wait until every record is acknowledged or given up, and the consumer has read to the end."""
         self._end.set()
         *producers, consumer = self._threads
         for thread in producers:
@@ -114,7 +115,7 @@ class Load:
                 return
 
     def _keep_producing(self, topic: str, *, is_idempotent: bool) -> None:
-        """One producer after the other: one that has failed for good is replaced."""
+        """Run one producer after the other: replace one that has failed for good."""
         while not self._end.is_set():
             number = next(self._producers)
             if is_idempotent:
@@ -152,7 +153,7 @@ class Load:
     def _send(self, producer: Any, record: tuple[int, int], partition: Partition, failed: threading.Event) -> None:
         try:
             future = producer.send(partition[0], _RECORD.pack(*record) + _PADDING, partition=partition[1])
-        except ValueError:  # kafka-python does not wait for a partition that is missing from what a broker lists
+        except ValueError:  # kafka-python does not wait for a partition that a broker does not list
             self._ledgers[partition].withhold()
             return
         future.add_callback(partial(self._was_acknowledged, record, partition))

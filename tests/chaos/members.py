@@ -1,4 +1,4 @@
-"""What can be done to each process of the stage, whatever it is?"""
+"""Which actions are there for each process of the stage?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listeners(clients_port: int, brokers_port: int, link: Link) -> dict[str, obj
 
 
 class Member(ABC):
-    """A server process that is struck and comes back."""
+    """A server process that can be struck and restarted."""
 
     def __init__(
         self, name: str, process: Process, links: dict[Side, tuple[Link, ...]], clock: Clock | None = None
@@ -58,14 +58,14 @@ class Member(ABC):
 
     @abstractmethod
     def wait_until_up(self) -> None:
-        """Wait until it does what it is for.
+        """Wait until it works.
 
         Raises:
             ServerFailed: it ended, or took too long.
         """
 
     def start_again(self) -> None:
-        """Start it if it does not run, and once more if it ends while it starts; others may be struck still.
+        """Start it if it does not run, and once more if it ends at the start, because others may still be down.
 
         Raises:
             ServerFailed: it ended again, or took too long.
@@ -84,7 +84,7 @@ class Member(ABC):
 
     @property
     def how_it_ended(self) -> str:
-        """For people: who, and with which exit code."""
+        """Its name and exit code, for people."""
         return f"{self.name} (exit code {self.process.exit_code})"
 
     def kill(self) -> None:
@@ -92,29 +92,29 @@ class Member(ABC):
         self.process.kill()
 
     def pause(self) -> None:
-        """It does nothing any more, though its connections stay."""
+        """Stop it with SIGSTOP; its connections stay open."""
         self.process.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Let it go on."""
         self.process.signal(signal.SIGCONT)
 
     def limit(self, which: int, most: int) -> None:
-        """From now on it may use no more of a resource."""
+        """Limit its use of a resource."""
         if self.process.pid is not None and self.process.is_alive:
             had = resource.prlimit(self.process.pid, which)
             self._had.setdefault(which, had)
             resource.prlimit(self.process.pid, which, (most, had[1]))
 
     def unlimit(self) -> None:
-        """What was limited is as before, if it is still the same process."""
+        """Undo the limit, if it is still the same process."""
         for which, had in self._had.items():
             if self.process.pid is not None and self.process.is_alive:
                 resource.prlimit(self.process.pid, which, had)
         self._had.clear()
 
     def virtual_bytes(self) -> int:
-        """The address space that it takes now."""
+        """Its current address space."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[0]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -149,12 +149,12 @@ class Broker(Member):
         self.broker.spawn()
 
     def wait_until_up(self) -> None:
-        """Wait until it says so."""
+        """Wait until its log says so."""
         self.broker.wait_until_registered(_COMES_UP_WITHIN_S)
 
 
 class Controller(Member):
-    """A replica of ours, whose log goes through a pipe that somebody must read."""
+    """A replica of ours, which logs into a pipe that must be read."""
 
     def __init__(
         self,
@@ -195,23 +195,23 @@ class Controller(Member):
         self.process.start()
 
     def wait_until_up(self) -> None:
-        """Nothing to wait for: whether somebody leads is seen elsewhere."""
+        """Nothing to wait for: the leader is checked elsewhere."""
 
     def close(self) -> None:
         """It will not be started again."""
         self._pipe.close()
 
     def block_log(self) -> None:
-        """Nobody reads its log any more."""
+        """Stop reading its log."""
         self._pipe.stop_reading()
 
     def unblock_log(self) -> None:
-        """Its log is read again."""
+        """Read its log again."""
         self._pipe.read_on()
 
 
 class LogPipe:
-    """A named pipe and a thread that copies from it into a file, as long as it shall."""
+    """A named pipe and a thread that copies from it into a file."""
 
     def __init__(self, path: Path, into: Path) -> None:
         self.path = path
@@ -225,11 +225,11 @@ class LogPipe:
         self._thread.start()
 
     def stop_reading(self) -> None:
-        """Leave in the pipe what is in it."""
+        """Stop reading the pipe."""
         self._is_wanted.clear()
 
     def read_on(self) -> None:
-        """Empty it again."""
+        """Resume reading the pipe."""
         self._is_wanted.set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How does a whole run go: set up, strike after strike, and judge?"""
+"""How does a whole run work: set up, strike after strike, and judge?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SETS_UP_WITHIN_S = 90.0
 
 
 class PlaySettings(Struct, frozen=True):
-    """What is played.
+    """The settings of a run.
 
     Units:
         `recovers_within_s` counts from when everything is healed.
 
     Shape:
-        `seed` is also that of what is moved, created and deleted.
+        `seed` also determines the moves, creations and deletions.
     """
 
     stage: StageSettings = StageSettings()
@@ -53,7 +53,7 @@ def play(
     directory: Path,
     tell: Callable[[str], None],
 ) -> Result:
-    """Strike until `until`, told the seconds since the first record, says so; or the cluster does not recover.
+    """Strike until `until` is true for the seconds since the first record, or the cluster does not recover.
 
     Raises:
         LabError: the stage cannot be set up.
@@ -68,7 +68,7 @@ def play(
 
 
 class _Game:
-    """One run on a stage that stands."""
+    """One run on a running stage."""
 
     def __init__(
         self, settings: PlaySettings, stage: Stage, load: Load, churn: Churn, tell: Callable[[str], None]
@@ -160,7 +160,7 @@ class _Game:
             return f"{head} ({', '.join(strike.victims)}): NOT RECOVERED: {strike.missing}"
         again = f", restarted {', '.join(strike.restarted)}" if strike.restarted else ""
         return (
-            f"{head} ({', '.join(strike.victims) or 'nobody'}): held {strike.healed - strike.began:.1f} s, "
+            f"{head} ({', '.join(strike.victims) or 'none'}): held {strike.healed - strike.began:.1f} s, "
             f"silence up to {max(strike.silence_s.values(), default=0.0):.1f} s, recovered in {strike.recovered_s} s"
             f"{again}; {self._load.acknowledged:,} records acknowledged, {strike.moves_finished} moves finished"
         )

@@ -1,4 +1,4 @@
-"""How is a connection on this machine cut, slowed down or left half open? By what stands between its two ends."""
+"""How is a connection on this machine cut, slowed down or left half open? By a proxy between its ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOW_BYTES_A_SECOND = 64 * 1024
 
 
 class Mode(Enum):
-    """What becomes of connections through a link."""
+    """The treatment of connections through a link."""
 
     OPEN = "open"
     CUT = "cut"
@@ -27,13 +27,14 @@ class Mode(Enum):
     SLOW = "slow"
     """Each chunk arrives late, and few bytes a second do."""
     HALF_OPEN = "half open"
-    """The far end is gone without a word: whatever is sent disappears, existing ones never work again."""
+    """The far end vanishes silently: every byte sent disappears, existing connections never work again."""
 
 
 class Link:
-    """A port of its own in front of a port on this machine."""
+    """A port in front of another port on this machine."""
 
     def __init__(self, name: str, target: int) -> None:
+        """Reserve the port."""
         self.name = name
         self.port = free_port()
         self.target = target
@@ -54,7 +55,7 @@ class Link:
             writer.transport.abort()
 
     async def become(self, mode: Mode) -> None:
-        """From now on connections are treated like this; none that was half open comes back to life."""
+        """Change the treatment of connections; half-open ones stay dead."""
         self.mode = mode
         for near, far in tuple(self._pairs):
             if mode is Mode.CUT:
@@ -95,7 +96,7 @@ class Link:
             far_writer.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hand on what comes until one end closes."""
+        """Pass bytes on until one end closes."""
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK_BYTES):
                 if self.mode is Mode.SLOW:
@@ -118,7 +119,7 @@ class Link:
 
 
 class Proxies:
-    """The event loop of all links, in a thread of its own."""
+    """The event loop of all links, in a separate thread."""
 
     def __init__(self) -> None:
         self._links: list[Link] = []
@@ -127,14 +128,14 @@ class Proxies:
         self._thread.start()
 
     def link(self, name: str, target: int) -> Link:
-        """A link that is open."""
+        """Open a link."""
         link = Link(name, target)
         self._run(link.listen())
         self._links.append(link)
         return link
 
     def become(self, link: Link, mode: Mode) -> None:
-        """Treat the connections of a link like this from now on."""
+        """Change the treatment of a link's connections."""
         self._run(link.become(mode))
 
     def stop(self) -> None:
@@ -148,7 +149,7 @@ class Proxies:
     async def _close_all(self) -> None:
         for link in self._links:
             link.close()
-        await asyncio.sleep(0.01)  # for the transports to be told
+        await asyncio.sleep(0.01)  # so that the transports notice
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

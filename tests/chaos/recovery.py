@@ -1,4 +1,4 @@
-"""When is a cluster again as it was before a strike?"""
+"""When has a cluster recovered from a strike?"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LOOK_EVERY_S = 0.5
 
 
 class Recovery(Struct, frozen=True):
-    """How a cluster came back.
+    """A cluster's recovery.
 
     Units:
-        Seconds since it could; None if it did not in time.
+        Seconds since healing; None if it did not recover in time.
 
     Shape:
-        `missing` says what was wrong in the end; `restarted` are processes that ended by themselves.
+        `missing` says what was wrong at the end; `restarted` are processes that ended by themselves.
     """
 
     seconds: float | None

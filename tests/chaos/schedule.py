@@ -1,4 +1,4 @@
-"""Which faults strike after each other? Always the same for the same seed."""
+"""In which order do faults strike? The same for the same seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Blow(Struct, frozen=True):
     """One fault of a strike.
 
     Shape:
-        `victim` says which one where a role has several members: it is taken modulo their number.
+        `victim`, modulo the number of a role's members, chooses one of them.
     """
 
     fault: Fault
@@ -39,14 +39,14 @@ class Strike(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As it is listed."""
+        """Its name in lists."""
         return " + ".join(sorted(blow.fault.name for blow in self.blows)) or "(no fault)"
 
 
 def schedule(seed: int, faults: Sequence[Fault], *, with_pairs: bool = True) -> Iterator[Strike]:
-    """Strikes without an end: each fault once before any comes again, a pair after every second one.
+    """Endless strikes: each fault once before any is repeated, a pair after every second one.
 
-    Of few faults not all can be paired; then they only strike singly.
+    Some of a few faults cannot be paired; they only strike singly.
     """
     source = random.Random(seed)
     numbers = count(1)
@@ -77,7 +77,7 @@ def _pair(source: random.Random, faults: Sequence[Fault]) -> tuple[Fault, Fault]
 
 def _strike(source: random.Random, number: int, faults: tuple[Fault, ...]) -> Strike:
     victim = source.randrange(1000)
-    # Two brokers are struck, not one of them twice.
+    # Two different brokers are struck.
     blows = tuple(Blow(fault, victim + place) for place, fault in enumerate(faults))
     calm_s = source.uniform(SHORTEST_CALM_S, LONGEST_CALM_S)
     hold_s = max(source.uniform(fault.shortest_s, fault.longest_s) for fault in faults)
@@ -85,6 +85,6 @@ def _strike(source: random.Random, number: int, faults: tuple[Fault, ...]) -> St
 
 
 def healing_order(strike: Strike) -> tuple[Blow, ...]:
-    """What others need to come back heals first: the ensemble, then brokers, then controllers."""
+    """The order of healing, by dependency: the ensemble, then brokers, then controllers."""
     order = (Role.ENSEMBLE, Role.ZOOKEEPER_LEADER, Role.ZOOKEEPER_FOLLOWER, Role.BROKERS, Role.BROKER)
     return tuple(sorted(strike.blows, key=lambda b: order.index(b.fault.role) if b.fault.role in order else len(order)))

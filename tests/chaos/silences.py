@@ -1,4 +1,4 @@
-"""For how long could nobody write to a partition?"""
+"""For how long were writes to a partition blocked?"""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# Shorter ones are the pace of the producers.
+# Shorter ones come from the producers' pace.
 SHORTEST_S = 0.2
 
 
 class Silence(Struct, frozen=True):
-    """Between two acknowledged records nothing was acknowledged.
+    """A time between two acknowledged records.
 
     Units:
         Seconds of a clock that only rises.
@@ -22,25 +22,25 @@ class Silence(Struct, frozen=True):
 
     @property
     def length_s(self) -> float:
-        """How long it was."""
+        """Its length."""
         return self.ended - self.began
 
 
 class Silences:
-    """When nothing was acknowledged in one partition. Only silences are kept, so an hour of it takes little."""
+    """The silences of one partition. Only these are kept, so an hour takes little memory."""
 
     def __init__(self, began: float) -> None:
-        """From now on records are expected."""
+        """Expect records from now on."""
         self._last = began
         self._silences: list[Silence] = []
 
     @property
     def last(self) -> float:
-        """When a record was acknowledged last."""
+        """The time of the last acknowledgement."""
         return self._last
 
     def acknowledge(self, at: float) -> None:
-        """A record was acknowledged. Times may come in any order within a batch; an earlier one says nothing new."""
+        """A record was acknowledged. Times may come in any order within a batch; earlier ones are ignored."""
         if at - self._last >= SHORTEST_S:
             self._silences.append(Silence(self._last, at))
         self._last = max(self._last, at)

@@ -1,4 +1,4 @@
-"""Which processes are there, how are they connected, and who plays which role just now?"""
+"""Which processes are there, how are they connected, and which has which role now?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTROLLER_IDS = (901, 902)
 _SMALL = ("-Xms64m", "-Xmx256m", *QUICK_START)
 _ASK_ZOOKEEPER_WITHIN_S = 10.0
 
-# What differs from Kafka's defaults, so that a fault costs seconds and not half a minute.
+# Shorter than Kafka's defaults, so that a fault costs seconds and not half a minute.
 _BROKER = {
     "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
     "controller.socket.timeout.ms": 10_000,
@@ -45,10 +45,10 @@ _BROKER = {
 
 
 class StageSettings(Struct, frozen=True):
-    """What plays.
+    """The settings of a stage.
 
     Shape:
-        `contender` is `ours` or `native`; then the brokers rule themselves, and none of ours is there.
+        `contender` is `ours` or `native`; with the latter native controllers lead, without replicas of ours.
     """
 
     contender: str = "ours"
@@ -56,10 +56,10 @@ class StageSettings(Struct, frozen=True):
 
 
 class Stage:
-    """Three ZooKeeper servers, four brokers, two replicas of ours unless Kafka rules, and links between them."""
+    """Three ZooKeeper servers, four brokers, two replicas of ours unless native, and links between them."""
 
     def __init__(self, settings: StageSettings, directory: Path | None = None) -> None:
-        """Nothing runs yet, but missing jars are downloaded. A directory that is given is kept.
+        """Download missing jars. A given directory is kept.
 
         Raises:
             JavaUnavailable: no Java was found.
@@ -83,12 +83,12 @@ class Stage:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """All, in the order in which they come back."""
+        """All processes, in the order of restarting."""
         return (*self.ensemble, *self.brokers, *self.controllers)
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """The brokers, as clients take them."""
+        """The brokers' addresses for clients."""
         return [broker.address for broker in self.brokers]
 
     def start(self) -> None:
@@ -130,7 +130,7 @@ class Stage:
         self.stop()
 
     def members_of(self, role: Role, victim: int) -> tuple[Member, ...]:
-        """Who plays a role now; several for whole clusters."""
+        """The processes with a role now; several for whole clusters."""
         match role:
             case Role.ENSEMBLE:
                 return self.ensemble
@@ -150,7 +150,7 @@ class Stage:
         return _one([broker for broker in self.brokers if broker is not leader], victim)
 
     def leader(self) -> Controller | Broker | None:
-        """Who holds `/controller`; none too if ZooKeeper does not answer."""
+        """The holder of `/controller`; None also if ZooKeeper does not answer."""
         claim = self.read(ControllerAddress().path)
         if claim is None:
             return None
@@ -168,14 +168,14 @@ class Stage:
         return self.ask(lambda: self.znodes.get_children_async(path).get(timeout=_ASK_ZOOKEEPER_WITHIN_S)) or []
 
     def ask(self, question: Callable[[], Any]) -> Any:
-        """What ZooKeeper answers; None where it does not, or there is no such znode."""
+        """ZooKeeper's answer; None if it does not answer, or the znode is missing."""
         try:
             return question()
         except (NoNodeError, KazooException, KazooTimeoutError):
             return None
 
     def become(self, links: Sequence[Link], mode: Mode) -> None:
-        """Treat the connections through these links like this."""
+        """Change the treatment of connections through these links."""
         for link in links:
             self._proxies.become(link, mode)
 

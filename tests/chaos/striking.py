@@ -32,10 +32,10 @@ class Hit:
     """One fault and the processes that it strikes."""
 
     def __init__(self, stage: Stage, blow: Blow) -> None:
-        """Nothing is done yet; but who plays which role is settled.
+        """Resolve roles to processes, without striking yet.
 
         Raises:
-            Impossible: it cannot be had here.
+            Impossible: the fault is impossible here.
         """
         self._stage = stage
         self.fault = blow.fault
@@ -74,7 +74,7 @@ class Hit:
         self._become(Mode.OPEN)
         for member in self.victims:
             if self.fault.kind is Kind.FULL_DISK and isinstance(member, EnsembleServer):
-                # It would go on writing behind half a record, and all that could not be read after its next start.
+                # It would go on writing behind half a record, and could not read that after its next start.
                 member.kill()
             member.resume()
             member.unlimit()
@@ -114,29 +114,29 @@ class Hits:
     """One strike: all its faults at the same time."""
 
     def __init__(self, stage: Stage, strike: Strike) -> None:
-        """Whom they strike is settled before the first is struck.
+        """Resolve all victims before the first strike.
 
         Raises:
-            Impossible: one of them cannot be had here.
+            Impossible: one of the faults is impossible here.
         """
         self._stage = stage
         self._hits: Sequence[Hit] = [Hit(stage, blow) for blow in healing_order(strike)]
 
     @property
     def victims(self) -> tuple[str, ...]:
-        """Who is struck."""
+        """The victims."""
         return tuple(f"{hit.fault.kind} {member.name}" for hit in self._hits for member in hit.victims)
 
     def strike(self) -> None:
-        """All at once; what takes its time, as going around, comes last."""
+        """Strike with all at once; slow ones, such as rolling restarts, come last."""
         for hit in sorted(self._hits, key=lambda hit: hit.fault.kind is Kind.ROLL):
             hit.strike()
 
     def heal(self) -> tuple[str, ...]:
-        """Everything is undone first; then all that ended is started again, those first that others need.
+        """Undo every fault first; then start ended processes again, in the order of dependency.
 
         Shape:
-            Those that ended though no fault had ended them, with their exit codes.
+            Returns the processes that no fault had ended, with their exit codes.
 
         Raises:
             ServerFailed: something does not come back.

@@ -58,7 +58,7 @@ def _totals(result: Result) -> Table:
     lines = {
         "acknowledged records": f"{judgement.acknowledged:,}",
         "lost": f"{len(judgement.lost):,}",
-        "rewritten after somebody was told of them": f"{judgement.rewritten:,}",
+        "rewritten after a client had seen them": f"{judgement.rewritten:,}",
         "duplicates of idempotent producers": f"{len(judgement.duplicates):,}",
         "out of order, of idempotent producers": f"{judgement.disordered:,}",
         "repeated by the others (they promise nothing)": f"{judgement.repeated:,}",

@@ -17,7 +17,7 @@ _SEED = 1
 
 @pytest.mark.timeout(480)
 def test_the_short_script_loses_nothing(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     strikes = script("short", _SEED)
     try:
         result = play(
@@ -25,11 +25,11 @@ def test_the_short_script_loses_nothing(tmp_path: Path) -> None:
             chain((NOTHING,), strikes),
             until=lambda _: False,
             directory=tmp_path,
-            tell=told.append,
+            tell=lines.append,
         )
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
-    story = "\n".join(told)
+    story = "\n".join(lines)
     assert failures(result) == (), story
     assert [strike.name for strike in result.strikes if not strike.skipped] == [s.name for s in (NOTHING, *strikes)]
     assert result.moves["finished"] > 0, story

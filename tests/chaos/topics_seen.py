@@ -1,4 +1,4 @@
-"""What does ZooKeeper say about all topics at once?"""
+"""What does ZooKeeper hold about all topics?"""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from zk_layout.znodes.topics import ROOT, Assignment, TopicAddress
 
 
 class TopicsSeen(Struct, frozen=True):
-    """The assignments, and what is to be deleted, as they were a moment ago.
+    """The assignments and deletion requests of a moment ago.
 
     Shape:
-        `is_whole` is False where ZooKeeper did not answer all that was asked.
+        `is_whole` is False if ZooKeeper left a read unanswered.
     """
 
     assignments: Mapping[str, Mapping[PartitionId, Assignment]]
@@ -29,7 +29,7 @@ class TopicsSeen(Struct, frozen=True):
 
     @classmethod
     def of(cls, stage: Stage) -> Self:
-        """Look now."""
+        """Read them now."""
         names = stage.children(ROOT)
         found: dict[str, Mapping[PartitionId, Assignment]] = {}
         for name in names:
@@ -39,7 +39,7 @@ class TopicsSeen(Struct, frozen=True):
         return cls(found, tuple(stage.children(DELETE_TOPICS)), bool(names) and len(found) == len(names))
 
     def assignment(self, partition: Partition) -> Assignment | None:
-        """That of one partition, if it is there."""
+        """One partition's assignment, if it exists."""
         topic, number = partition
         return self.assignments.get(topic, {}).get(PartitionId(number))
 
@@ -48,7 +48,7 @@ class TopicsSeen(Struct, frozen=True):
         return sorted(name for name in self.assignments if name.startswith(prefix) and name not in self.deletions)
 
     def unsettled(self, stage: Stage) -> Iterator[str]:
-        """What is not as it is to be in the end, in words."""
+        """Everything that is not settled yet, in words."""
         if not self.is_whole:
             yield "ZooKeeper does not answer"
             return

@@ -1,4 +1,4 @@
-"""What did the strikes cost, and did anything get lost?"""
+"""What did the strikes cost, and was anything lost?"""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from msgspec import Struct
 
 from tests.chaos.ledger import Judgement
 
-# What clients with usual time-outs notice at all.
+# Noticeable for clients with usual time-outs.
 NOTICEABLE_S = 1.0
 
 
 class Struck(Struct, frozen=True):
-    """One strike, as it went.
+    """One strike and its effects.
 
     Units:
         `began`, `healed`, `ended` in seconds since the first record; `silence_s` is the longest time without an
         acknowledged record, by partition; `recovered_s` counts from healing.
 
     Shape:
-        `victims` are the processes that were struck. `recovered_s` is None if the cluster did not recover in time;
+        `victims` are the struck processes. `recovered_s` is None if the cluster did not recover in time;
         `missing` says what was wrong then. `restarted` are those that ended by themselves, during it or afterwards.
-        Strikes that this machine or contender cannot have are `skipped`, with the reason.
+        Strikes that are impossible on this machine or contender are `skipped`, with the reason.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Result(Struct, frozen=True):
     """One whole run.
 
     Shape:
-        `moves` counts by what became of the requests: asked, finished, cancelled, refused ….
+        `moves` counts requests by outcome: asked, finished, cancelled, refused ….
     """
 
     contender: str
@@ -90,7 +90,7 @@ class Result(Struct, frozen=True):
 
 
 def failures(result: Result) -> tuple[str, ...]:
-    """Why a run has failed; nothing if it has not."""
+    """The reasons why a run has failed; none if it has not."""
     found = [f"strike {s.number} ({s.name}): {s.missing}" for s in result.strikes if s.missing]
     judgement = result.judgement
     if judgement.lost:
@@ -105,7 +105,7 @@ def failures(result: Result) -> tuple[str, ...]:
 
 
 def rows(strikes: Sequence[Struck], judgement: Judgement) -> tuple[Row, ...]:
-    """By name; what was lost counts for the strike during or before which it was acknowledged."""
+    """Rows by name; a lost record counts for the strike during or before which it was acknowledged."""
     done = [strike for strike in strikes if not strike.skipped]
     lost, duplicates = (_blamed(done, times) for times in (judgement.lost, judgement.duplicates))
     return tuple(

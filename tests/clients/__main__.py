@@ -1,4 +1,4 @@
-"""Do clients see a difference? `python -m tests.clients`: each under our controller and under the native one."""
+"""Do clients see a difference between our controller and the native one? `python -m tests.clients` compares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.clients.programs import CLIENTS, Client, Program, Unavailable
 from tests.clients.running import Plan, carry_out, hangs
 from tests.clients.stage import BOOTSTRAPS, MOVE_TO, NATIVE, OURS, OWN_ID, Stage, answers, led_by_ours, stage
 
-Told = dict[tuple[str, str], dict[str, Any]]
+Outcomes = dict[tuple[str, str], dict[str, Any]]
 
 
 @click.command()
@@ -49,20 +49,20 @@ def main(
     if with_recovery:
         _recover(ready, kafka, rounds, output)
         return
-    told: dict[str, Told] = {}
+    outcomes: dict[str, Outcomes] = {}
     repeated: list[str] = []
     with stage(kafka, _say) as made:
-        told[NATIVE] = _tell(made, NATIVE, ready, names, repeated)
+        outcomes[NATIVE] = _outcomes_under(made, NATIVE, ready, names, repeated)
         native = tools.ask(made, NATIVE) if with_tools else {}
         with led_by_ours(made, made.cluster.directory / "ours"):
-            told[OURS] = _tell(made, OURS, ready, names, repeated)
+            outcomes[OURS] = _outcomes_under(made, OURS, ready, names, repeated)
             ours = tools.ask(made, OURS) if with_tools else {}
     results = page.Results(
         day=datetime.now(UTC).date().isoformat(),
         kafka=kafka,
         clients=tuple(client.title for client in wanted),
         absent=absent,
-        cells=tuple(comparing.cells(told[OURS], told[NATIVE])),
+        cells=tuple(comparing.cells(outcomes[OURS], outcomes[NATIVE])),
         repeated=tuple(repeated),
         tools=tuple(tools.Beside(call, ours[call], said) for call, said in native.items()),
     )
@@ -86,7 +86,7 @@ def main(
 
 
 def _recover(ready: dict[str, tuple[Client, Program]], kafka: str, rounds: int, output: Path | None) -> None:
-    """The page's section is renewed after each kill, so that a run that is ended leaves what it saw."""
+    """Renew the page's section after each kill, so that an interrupted run keeps its results."""
     seen: list[recovery.Recovery] = []
     handovers: list[recovery.Handover] = []
     asking = {title: found for title, found in ready.items() if found[0].name != "kcat"}  # it has no such request
@@ -111,7 +111,7 @@ def _wanted(clients: Sequence[Client], words: str) -> list[Client]:
 
 
 def _make_ready(clients: Sequence[Client]) -> tuple[dict[str, tuple[Client, Program]], dict[str, str]]:
-    """Those that can run here, and why others cannot."""
+    """The clients that can run here, and the reasons why others cannot."""
     ready, absent = {}, {}
     for client in clients:
         _say(f"making {client.title} ready")
@@ -123,36 +123,36 @@ def _make_ready(clients: Sequence[Client]) -> tuple[dict[str, tuple[Client, Prog
     return ready, absent
 
 
-def _tell(
+def _outcomes_under(
     made: Stage,
     leader: str,
     ready: dict[str, tuple[Client, Program]],
     operations: tuple[str, ...],
     repeated: list[str],
-) -> Told:
-    """What each client is told while this controller leads.
+) -> Outcomes:
+    """Each client's results while this controller leads.
 
-    A native controller now and then leaves a client without an answer. It is asked once more then, ours never.
+    A native controller now and then leaves a client without an answer; then the client runs once more, with ours never.
     """
-    told: Told = {}
+    outcomes: Outcomes = {}
     for title, (client, program) in ready.items():
         for bootstrap in BOOTSTRAPS:
             _say(f"{leader}: {title}, bootstrap: {bootstrap}")
             prefix = f"{client.slug}-{leader}-{bootstrap}"
-            results = _told_by(program, made, (leader, bootstrap), prefix, operations)
+            results = _outcomes_by(program, made, (leader, bootstrap), prefix, operations)
             if leader == NATIVE and (late := [name for name, result in results.items() if hangs(result)]):
                 _say(f"  once more, as nothing came of {', '.join(late)}")
-                again = _told_by(program, made, (leader, bootstrap), f"{prefix}-again", operations)
+                again = _outcomes_by(program, made, (leader, bootstrap), f"{prefix}-again", operations)
                 repeated.extend(f"{title}, `{name}`, through {bootstrap}" for name in late if not hangs(again[name]))
                 results.update({name: again[name] for name in late})
-            told[title, bootstrap] = results
-    return told
+            outcomes[title, bootstrap] = results
+    return outcomes
 
 
-def _told_by(
+def _outcomes_by(
     program: Program, made: Stage, where: tuple[str, str], prefix: str, operations: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What one process is told."""
+    """One process' results."""
     leader, bootstrap = where
     made.prepare(prefix)
     run = Run(prefix, OWN_ID if leader == OURS else None, answers)

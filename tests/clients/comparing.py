@@ -1,4 +1,4 @@
-"""Where does what a client got from our controller differ from what it got from the native one?"""
+"""Where do a client's results under our controller differ from those under the native one?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cell(Struct, frozen=True):
 
     @property
     def is_equal(self) -> bool:
-        """Whether both did the same."""
+        """Whether both results are the same."""
         return bool(self.ours == self.native)
 
     @property
@@ -37,7 +37,7 @@ class Cell(Struct, frozen=True):
 
     @property
     def difference(self) -> str:
-        """What differs, as one line.
+        """The difference, as one line.
 
         >>> Cell("c", "o", "brokers", {"error": "X"}, {"accepted": True}).difference
         'ours: {"error":"X"}; native: {"accepted":true}'
@@ -46,9 +46,9 @@ class Cell(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """A difference that is explained.
+    """A difference with a reason.
 
-    Without a bootstrap it is one through either. One that is not in every run is never stale.
+    Without a bootstrap it concerns both kinds. One that is not in every run is never stale.
     """
 
     clients: tuple[str, ...]
@@ -67,29 +67,29 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Remark(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be said of a difference between what tools print, and whether it hurts."""
+    """A remark on a difference in tools' output, and whether it hurts."""
 
     calls: tuple[str, ...]
     remark: str
 
 
 class KnownFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that is explained."""
+    """All known differences."""
 
     difference: tuple[Known, ...] = ()
     tool: tuple[Remark, ...] = ()
 
     def remark_on(self, call: str) -> str | None:
-        """What is said of one call of a tool."""
+        """The remark on one call of a tool."""
         return next((tool.remark for tool in self.tool if call in tool.calls), None)
 
 
 class Verdict(Struct, frozen=True):
-    """What is to be said of all cells.
+    """The verdict on all cells.
 
     Shape:
         `explained` has each cell that differs with the number of its reason, counted from 1. A reason is stale if
-        the cells it is about were looked at, and none of them differs.
+        its cells were compared, and none of them differs.
     """
 
     explained: Sequence[tuple[Cell, int]]
@@ -98,7 +98,7 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(cells: Iterable[Cell], known: Sequence[Known]) -> Verdict:
-    """Which differences have a reason, which have none, and which reasons have no difference."""
+    """Find differences with a reason, without one, and reasons without a difference."""
     explained, unexplained = [], []
     looked_at, used = set(), set()
     for cell in cells:
@@ -116,7 +116,7 @@ def judge(cells: Iterable[Cell], known: Sequence[Known]) -> Verdict:
 
 
 def read_known(path: Path = KNOWN) -> KnownFile:
-    """The differences that are explained."""
+    """The known differences."""
     return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), KnownFile)
 
 
@@ -128,7 +128,7 @@ def as_text(value: Any) -> str:
 def cells(
     ours: Mapping[tuple[str, str], Mapping[str, Any]], native: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> list[Cell]:
-    """All cells, from what each (client, bootstrap) told of each operation."""
+    """All cells, from each (client, bootstrap)'s results of each operation."""
     return [
         Cell(client, operation, bootstrap, result, native[client, bootstrap].get(operation))
         for (client, bootstrap), results in ours.items()

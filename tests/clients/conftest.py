@@ -1,3 +1,3 @@
-"""Which files here are no tests' business? Programs that run in environments of their own."""
+"""Which files here are no tests? Programs that run in their own environments."""
 
 collect_ignore_glob = ["python/*"]

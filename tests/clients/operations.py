@@ -1,4 +1,4 @@
-"""What is each client asked to do, and what of its answer counts?"""
+"""What does each client do, and which part of its answer counts?"""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ OPERATIONS: Mapping[str, str] = {
     "delete_topic": "a topic, until no list has it",
     "delete_unknown": "a topic that does not exist: refused",
 }
-"""Operation → what is done, in the order in which a client does them."""
+"""Operation → description, in the order in which a client runs them."""
 
 
 class Run(Struct, frozen=True):
-    """What is known about one process of a client, to read what it says.
+    """The facts about one process of a client that are needed to read its results.
 
-    `own_id` is our controller's, absent where a native one leads. `answers` tells whether anybody listens there.
+    `own_id` is our controller's, absent if a native one leads. `answers` says whether a process listens at an address.
     """
 
     prefix: str
@@ -54,7 +54,7 @@ class Run(Struct, frozen=True):
 
 
 def normalised(operation: str, result: Any, run: Run) -> Any:
-    """What of a result is the same in each run that goes as it should: no ids, addresses, or names of this run."""
+    """The part of a result that is the same in each good run, without ids, addresses, or names of this run."""
     result = _placeholders(result, run.prefix)
     if isinstance(result, dict) and "message" in result:
         return {**result, "message": without_addresses(str(result["message"]))}
@@ -73,7 +73,7 @@ def _placeholders(value: Any, prefix: str) -> Any:
 
 
 def without_addresses(message: str) -> str:
-    """A client's text about a failure, without what differs from one run to the next.
+    """A client's text about a failure, without parts that differ between runs.
 
     >>> without_addresses("Timed out at 127.0.0.1:15003 after 20011ms (node 2)")
     'Timed out at <address> after <n>ms (node 2)'
@@ -95,7 +95,7 @@ def _cluster(result: dict[str, Any], run: Run) -> Any:
 
 
 def _described(result: dict[str, Any], run: Run) -> Any:
-    """Where the controller chose the replicas, any choice is as good."""
+    """Normalize replicas that the controller chose: any choice is as good."""
     return {
         topic: partitions if topic.endswith("-assigned") else [_shape(partition) for partition in partitions]
         for topic, partitions in result.items()

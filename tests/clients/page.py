@@ -1,4 +1,4 @@
-"""How does docs/clients.md tell what clients see?"""
+"""How does docs/clients.md present what clients see?"""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from tests.clients.tools import Beside, Said
 _TOOLS_HEAD = """\
 ## Our node among the brokers
 
-For clients and tools our controller is one more node of the cluster, a broker without replicas; what tools of others
-make of that is in [tools.md](tools.md). What Kafka's own tools make of it, through addresses of brokers, each beside
+For clients and tools our controller is one more node of the cluster, a broker without replicas; [tools.md](tools.md)
+says how other people's tools take that. Here is what Kafka's own tools print, through addresses of brokers, each beside
 the same call under the native controller. Tools are of the brokers' version, or of the one in brackets: newer ones no
-longer speak to ZooKeeper. Where replicas are placed at random, only lines with our node are compared.
+longer speak to ZooKeeper. If replicas are placed at random, only lines with our node are compared.
 """
 
 _OPERATIONS_TITLE = "## The operations\n"
 _RECOVERY_TITLE = "## After SIGKILL\n"
 _RECOVERY_HEAD = f"""\
 {_RECOVERY_TITLE}
-How long is each client without a controller when whoever leads is killed? `make clients-recovery` runs it and makes
-this section. All clients ask at once through addresses of brokers, each with one admin client that lives on and its
-defaults: CreateTopics, only checked (@platformatic/kafka cannot ask for that: its request is refused by the controller,
+How long is each client without a controller when the leader is killed? `make clients-recovery` runs it and makes
+this section. All clients work at once through addresses of brokers, each with one long-lived admin client and its
+defaults: they send CreateTopics, only checked (@platformatic/kafka cannot: the controller refuses its request,
 which is an answer too), again 100 ms after each answer. Each is watched for {WATCH_S:g} s, or until a request that is
 under way then ends. ZooKeeper's session time-out is 6 s for brokers and for our replicas: a leader and a standby.
 
 - *restarted*: the killed process is started again, ours {RESTART_AFTER_S:g} s later, as systemd does. A
-  broker comes back only when its former session is over, as it finds its id taken before.
+  broker comes back only when its former session is over, because its id is taken until then.
 - *stays dead*: another broker, or our standby, takes over.
 
-A cell has the time from the kill until the first success of a request begun after it, how many attempts failed until
+A cell has the time from the kill until the first success of a request sent after it, how many attempts failed until
 then, and the longest time without a success; each is the median, of an even number the higher of the middle two. The
-time is that of the kills after which the client did recover; *not in 1 of 2*: after one it did not, while we watched.
+time counts only kills after which the client recovered; *not in 1 of 2*: after one it did not, while we watched.
 """
 
 _RECOVERY_TAIL = """\
-What the clients made of it on 2026-11-23, with two kills of each kind. What is said of sarama, kafka-python and
-@platformatic/kafka is also what their sources say; intervals are the libraries' defaults, and were not waited for.
+What the clients did on 2026-11-23, with two kills of each kind. The sources of sarama, kafka-python and
+@platformatic/kafka confirm it; intervals are the libraries' defaults, and the test did not wait for them.
 
 - Java's AdminClient, franz-go and kafkajs go on when the next controller is elected, whether or not the killed one
   comes back.
-- The others keep the controller's address. A replica of ours that is back there passes their requests on to whoever
-  leads by then, and they go on as fast as Java's; kafka-python does so after one kill of two. A broker is back only
-  when its former session is over, and answers NOT_CONTROLLER. That moves sarama and aiokafka, librdkafka most often,
-  kafka-python and @platformatic/kafka never.
-- Where nobody answers at that address any more, *connection refused* moves none of them. sarama renews its metadata
+- The others keep the controller's address. A replica of ours that is back there passes their requests on to the new
+  leader, and they go on as fast as Java's; kafka-python does so after one kill of two. A broker is back only
+  when its former session is over, and answers NOT_CONTROLLER. That makes sarama and aiokafka look for the new
+  controller, librdkafka most often, kafka-python and @platformatic/kafka never.
+- *Connection refused* at that address makes none of them look for another. sarama renews its metadata
   after ten minutes (`Metadata.RefreshFrequency`), librdkafka after five (`topic.metadata.refresh.interval.ms`);
   aiokafka's request ends after 40 s, and the next one succeeds; kafka-python and @platformatic/kafka keep the address
   as long as the admin client lives.
 
-So restart a replica that was killed within seconds, as the unit in `deploy/` does. A new admin client, for each task or
-after a failure, finds who leads in any case.
+So restart a killed replica within seconds, as the unit in `deploy/` does. A new admin client, for each task or
+after a failure, always finds the leader.
 """
 
 _HEAD = """\
@@ -68,25 +68,25 @@ _HEAD = """\
 
 What clients see of a cluster that our controller leads, beside the same cluster led by the native controller, in one
 run: `make clients` runs it and makes this page. Each client is one program in [tests/clients](../tests/clients), which
-knows nothing of who leads. It does everything twice: through the addresses of brokers that do not lead, and through
-that of the controller alone, which is our node or the broker that leads.
+does not know who leads. It does everything twice: through the addresses of brokers that do not lead, and through
+the controller's alone, which is our node or the broker that leads.
 
-- `=`: the same result through both kinds of address, also the same error and the same text of it.
+- `=`: the same result through both kinds of address, down to the error and its text.
 - `≠` and a number: it differs, and the number's reason below says why. **≠** without one is unexplained: the run fails.
 - `= fails`: the same failure under both, where success is expected.
 - `–`: the client has no such operation.
 
-Before the comparison our node is taken out of the list of brokers, names of the run and addresses are replaced, and
-where the controller chooses replicas only their number and their brokers count.
+Before the comparison our node is removed from the list of brokers, names of the run and addresses are replaced, and
+if the controller chooses replicas only their number and their brokers count.
 """
 
 
 class Results(Struct, frozen=True):
-    """All that a run showed.
+    """All results of a run.
 
     Shape:
-        `absent` has the clients that could not run here, and why; `repeated` what a native controller left unanswered
-        at first.
+        `absent` has the clients that could not run here, and why; `repeated` the requests that a native controller did
+        not answer at first.
     """
 
     day: str
@@ -206,7 +206,7 @@ def _mark(client: str, operation: str, results: Results, verdict: Verdict) -> st
 
 
 def fails(cell: Cell) -> bool:
-    """Whether what ought to succeed fails under both controllers, be it the client's fault or ours."""
+    """Whether an operation that should succeed fails under both controllers, by the client's fault or ours."""
     is_error = isinstance(cell.native, dict) and cell.native.get("error") is not None
     return is_error and not OPERATIONS[cell.operation].endswith(": refused")
 

@@ -1,4 +1,4 @@
-"""Which clients are there, and how is each made ready to run on this machine?"""
+"""Which clients are there, and how is each installed on this machine?"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Client(Struct, frozen=True):
 
 
 def python(script: str, *pins: str) -> Callable[[], Program]:
-    """A virtual environment of its own, made once for these pins."""
+    """A separate virtual environment, made once for these pins."""
 
     def make_ready() -> Program:
         directory = KEPT / "python" / hashlib.sha256("\n".join((sys.version, *pins)).encode()).hexdigest()[:16]
@@ -86,7 +86,7 @@ def _clients(version: str) -> list[Module]:
 
 
 def _jackson() -> list[Path]:
-    """Which Java's clients want for tokens of OAUTHBEARER, and do not bring."""
+    """Jackson, which Java's clients need for tokens of OAUTHBEARER, and do not include."""
     return [jar for jar in kafka_class_path("3.9.1") if jar.name.startswith("jackson-")]
 
 
@@ -132,10 +132,10 @@ def _tool(name: str) -> str:
 
 
 def _run(argv: Sequence[str], directory: Path) -> None:
-    """A step of making ready.
+    """Run a step of the installation.
 
     Raises:
-        Unavailable: it failed; with the last line of what it said.
+        Unavailable: it failed; with the last line of its output.
     """
     KEPT.mkdir(parents=True, exist_ok=True)
     run = subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False, env=_without_our_path())

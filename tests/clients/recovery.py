@@ -1,7 +1,7 @@
 """How long is each client without a controller after SIGKILL, under ours and under the native one?
 
-All clients ask at once, through the addresses of the brokers, each with one admin client that lives on. Whoever leads
-is killed; the same in each round.
+All clients send requests at once, through the addresses of the brokers, each with one long-lived admin client.
+The leader is killed in each round.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Attempt(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """What one client saw of one kill.
+    """One client's recovery from one kill.
 
     Shape:
-        `recovered_s` is absent where no request begun after the kill succeeded while we watched; `failed` counts the
-        attempts that ended badly until then.
+        `recovered_s` is absent if no request sent after the kill succeeded while we watched; `failed` counts the
+        attempts that failed until then.
     """
 
     client: str
@@ -62,7 +62,7 @@ class Recovery(Struct, frozen=True):
 
 
 class Handover(Struct, frozen=True):
-    """How long after the kill the next controller had counted its epoch."""
+    """The time from the kill until the next controller raised the epoch."""
 
     leader: str
     then: str
@@ -70,7 +70,7 @@ class Handover(Struct, frozen=True):
 
 
 class Recoveries(Struct, frozen=True):
-    """All that a run showed."""
+    """All results of a run."""
 
     day: str
     kafka: str
@@ -79,7 +79,7 @@ class Recoveries(Struct, frozen=True):
 
 
 def judge(attempts: Sequence[Attempt], killed_ms: float, until_ms: float) -> tuple[float | None, int, float]:
-    """Seconds until a request begun after the kill succeeded, failures until then, and the longest silence.
+    """Seconds until a request sent after the kill succeeded, failures until then, and the longest silence.
 
     >>> judge([Attempt(0, 10, None), Attempt(110, 900, "no"), Attempt(1000, 1500, None)], 100, 2000)
     (1.4, 1, 1.49)
@@ -117,7 +117,7 @@ Say = Callable[[str], None]
 
 
 class Kill(Struct):
-    """How to kill whoever leads, and what happens to it then."""
+    """How to kill the leader, and what happens to it then."""
 
     strike: Callable[[], None]
     restart: Callable[[], None]
@@ -178,7 +178,7 @@ def _round(
 
 @contextmanager
 def _asking(made: Stage, ready: Ready, prefix: str) -> Iterator[Asking]:
-    """All clients at once; the `with` begins when each has had answers, and ends with none of them running."""
+    """Run all clients at once; the `with` begins when each has had answers, and ends when all have ended."""
     ask_for_s = _WARM_S + WATCH_S
     bootstrap = made.bootstrap("brokers")
     asking: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
@@ -219,7 +219,7 @@ def _successes(said: Path) -> int:
 
 
 def _await_ends(asking: Asking, say: Say) -> None:
-    """Every program ends by itself."""
+    """Wait until every program has ended by itself."""
     for title, (process, _) in asking.items():
         try:
             process.wait(_WARM_S + _HANGING_S + 10)
@@ -229,7 +229,7 @@ def _await_ends(asking: Asking, say: Say) -> None:
 
 def _native(made: Stage) -> Kill:
     broker = made.cluster.brokers[made.leader()]
-    # A broker gives up when its id is taken: it comes back when its former session is over, not before.
+    # A broker gives up while its id is taken, so it starts when its former session is over.
     return Kill(broker.kill, broker.start)
 
 

@@ -1,11 +1,11 @@
-"""How does one process of a client get its plan, and what did it say of each operation?
+"""How does one process of a client get its plan and report each operation?
 
 A client program reads one JSON object from standard input: `bootstrap` (host:port), `prefix` (of every name that it
 uses), `operations` (their names, in order), `timeout_s` (for each of them) and `move_to` (the replicas of the move). It
 prints one JSON object a line: `operation`, and `result` or `"unsupported": true`. A failure is a result with `error`
 and, where there is one, `message`.
 
-Where somebody has to log in, `security` says how: `protocol` and `mechanism` (SSL is a certificate alone); `authority`,
+If a login is needed, `security` has it: `protocol` and `mechanism` (SSL is a certificate alone); `authority`,
 `certificate` and `key` (files, PEM), `user` and `password`, `token`, `keytab`; and `file`, all of it as properties of
 Java's clients.
 
@@ -31,7 +31,7 @@ _STARTING_S = 60.0
 
 
 class Plan(Struct, frozen=True):
-    """What one process does."""
+    """The plan of one process."""
 
     bootstrap: str
     prefix: str
@@ -43,12 +43,12 @@ class Plan(Struct, frozen=True):
 
 
 def hangs(result: Any) -> bool:
-    """Whether an operation ended only because its time was over."""
+    """Whether an operation timed out."""
     return isinstance(result, dict) and str(result.get("error", "")).startswith("nothing within")
 
 
 def carry_out(argv: Sequence[str], env: Mapping[str, str], plan: Plan) -> dict[str, Any]:
-    """What became of each operation of the plan; one that the process never told of has failed."""
+    """The result of each operation of the plan; one that the process never reported has failed."""
     most_s = _STARTING_S + len(plan.operations) * plan.timeout_s
     with subprocess.Popen(
         argv,
@@ -74,7 +74,7 @@ def _killed(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def read(said: bytes, complaints: bytes, operations: Sequence[str]) -> dict[str, Any]:
-    """Operation → its result, from the lines that a process printed; others' lines are left out.
+    """Operation → its result, from a process' output; foreign lines are left out.
 
     >>> read(b'{"operation": "a", "result": 1}\\nnoise\\n{"operation": "b", "unsupported": true}\\n', b"", ["a", "b"])
     {'a': 1, 'b': '–'}
@@ -84,11 +84,11 @@ def read(said: bytes, complaints: bytes, operations: Sequence[str]) -> dict[str,
     found = {}
     for line in said.splitlines():
         try:
-            told = msgspec.json.decode(line, type=dict[str, Any])
+            printed = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.DecodeError:
             continue
-        if "operation" in told:
-            found[told["operation"]] = UNSUPPORTED if told.get("unsupported") else told.get("result")
+        if "operation" in printed:
+            found[printed["operation"]] = UNSUPPORTED if printed.get("unsupported") else printed.get("result")
     last = complaints.decode(errors="replace").strip().splitlines()[-1:] or [""]
     missing = {"error": "the program ended before", "message": last[0]}
     return {operation: found.get(operation, missing) for operation in operations}

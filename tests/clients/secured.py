@@ -1,6 +1,6 @@
 """Which client gets in by which mechanism, at our controller and at a broker? `python -m tests.clients.secured`.
 
-Each client is asked twice at each node: as somebody who may come in, and as somebody who may not. Who is in must be
+Each client logs in twice at each node: with right credentials and with wrong ones. A client that is in must be
 who it says, for a request follows that only this user may make.
 """
 
@@ -74,20 +74,20 @@ _HEAD = """\
 
 Which client logs in by which mechanism, at our controller and at a broker of Kafka {kafka}, on {day}:
 `make clients-secured` runs it and makes this page. Each client asks for the cluster, and then for a topic that is only
-checked; only one user may do that, so that whoever is in is also who it says. It does so over SASL_SSL and over
-SASL_PLAINTEXT, and with a certificate over SSL. On SASL_PLAINTEXT and on SSL it tries as somebody else, too: with a
-wrong password, a token without the scope, a Kerberos principal that no rule names, or the certificate of an authority
-that nobody trusts.
+checked; only one user may do that, which proves the client's identity. It does so over SASL_SSL and over
+SASL_PLAINTEXT, and with a certificate over SSL. On SASL_PLAINTEXT and on SSL it also tries with wrong credentials: a
+wrong password, a token without the scope, a Kerberos principal that no rule names, or the certificate of an
+untrusted authority.
 
-- `✓`: it is let in by both nodes over each protocol, and refused by both as somebody else.
-- `–`: its library, or the build in its registry, has not got the mechanism.
+- `✓`: both nodes let it in over each protocol, and both refuse wrong credentials.
+- `–`: its library, or the build in its registry, lacks the mechanism.
 """
 
 
 _REFUSED = """\
 ## Who is refused
 
-Hears the same from both nodes, except:
+A refused client gets the same error from both nodes, except:
 
 | client | mechanism | our controller | a broker |
 | --- | --- | --- | --- |
@@ -95,14 +95,14 @@ Hears the same from both nodes, except:
 
 
 class Person(Struct, frozen=True):
-    """Somebody on one way in: what a client program is told, and properties for Java."""
+    """A user with credentials for one mechanism: as a client program gets them, and as properties for Java."""
 
     security: Mapping[str, str]
     file: Path
 
 
 class Outcome(Struct, frozen=True):
-    """What one client saw of one node; without `refused` it was let in."""
+    """One client's attempt at one node; without `refused` the node let it in."""
 
     client: str
     way: str
@@ -113,7 +113,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Stage:
-    """Two brokers and our controller, each with every kind of listener, and those who come there."""
+    """Two brokers and our controller, each with every kind of listener, and users with right and wrong credentials."""
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:
         self.directory, self.kdc = directory, kdc
@@ -129,7 +129,7 @@ class Stage:
         }
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Of a node: the listener between brokers is open, and on each other one everybody must say who it is."""
+        """A node's settings: the listener between brokers is open, every other requires a login."""
         ports = self.ports.setdefault(name, dict(zip(("INSIDE", *_SASL, CERTIFICATE), free_ports(4), strict=True)))
         names = {"INSIDE": "INSIDE", "SASL_SSL": "ENCRYPTED", "SASL_PLAINTEXT": "OPEN", CERTIFICATE: "MUTUAL"}
         found: dict[str, Any] = {
@@ -203,12 +203,12 @@ class Stage:
 
 
 def protocols(way: str) -> tuple[str, ...]:
-    """Over which a way leads."""
+    """The protocols over which a mechanism is tried."""
     return (CERTIFICATE,) if way == CERTIFICATE else _SASL
 
 
 def _token(has_scope: bool) -> str:
-    """One that nobody has signed, good until 2100."""
+    """An unsigned token, valid until 2100."""
     claims: dict[str, Any] = {"sub": "alice", "iat": 1_700_000_000, "exp": 4_102_444_800}
     if has_scope:
         claims["scope"] = ["kafka"]
@@ -241,7 +241,7 @@ def stage(directory: Path) -> Iterator[Stage]:
 
 @contextmanager
 def _kerberos(kdc: Kdc) -> Iterator[None]:
-    """What this process starts meanwhile knows this Kerberos server, Java too."""
+    """Processes started meanwhile, Java too, use this Kerberos server."""
     os.environ["KRB5_CONFIG"] = str(kdc.krb5_conf)
     os.environ["JDK_JAVA_OPTIONS"] = f"-Djava.security.krb5.conf={kdc.krb5_conf}"
     try:
@@ -261,14 +261,14 @@ def _let_alice_in(cluster: LocalCluster) -> None:
 
 
 Ask = Callable[[Stage, str, Person], str | None]
-"""What one client sees of a node as somebody: None where it is let in, or why it is not."""
+"""Log one client in to a node as a user; return None if it is let in, else the reason."""
 
 
 def _by_program(argv: tuple[str, ...], env: Mapping[str, str], made: Stage, node: str, who: Person) -> str | None:
     protocol = who.security["protocol"]
     plan = Plan(made.address(node, protocol), "secured", _OPERATIONS, (1, 2), _TIMEOUT_S, security=who.security)
-    told = carry_out(argv, env, plan)
-    return next((_in_words(said) for said in told.values() if isinstance(said, dict) and "error" in said), None)
+    answers = carry_out(argv, env, plan)
+    return next((_in_words(said) for said in answers.values() if isinstance(said, dict) and "error" in said), None)
 
 
 def _in_words(said: Mapping[str, Any]) -> str:
@@ -292,7 +292,7 @@ def _by_tool(tools: KafkaTools, made: Stage, node: str, who: Person) -> str | No
 
 
 def ask_all(made: Stage, ask: Ask, title: str, without: frozenset[str]) -> list[Outcome]:
-    """Everything that one client sees."""
+    """Every attempt of one client."""
     calls = [
         (way, protocol, node, good)
         for (way, protocol, good) in made.people
@@ -309,9 +309,9 @@ def ask_all(made: Stage, ask: Ask, title: str, without: frozenset[str]) -> list[
 
 
 def troubles(outcomes: list[Outcome]) -> list[str]:
-    """Who was not let in though welcome, or let in though not."""
+    """Attempts with right credentials that were refused, or with wrong ones that were accepted."""
     return [
-        f"{seen.client}, {seen.way} over {seen.protocol} at {seen.node}: {seen.refused or 'somebody else is let in'}"
+        f"{seen.client}, {seen.way} over {seen.protocol} at {seen.node}: {seen.refused or 'let in by mistake'}"
         for seen in outcomes
         if (seen.refused is None) != seen.is_welcome
     ]
@@ -344,15 +344,15 @@ def _cell(seen: list[Outcome]) -> str:
 
 
 def _refusals(outcomes: list[Outcome]) -> str:
-    """Where somebody else is told something else by us than by a broker."""
-    told = {(s.client, s.way, s.node): s.refused for s in outcomes if not s.is_welcome}
+    """Errors for wrong credentials that differ between our controller and a broker."""
+    errors = {(s.client, s.way, s.node): s.refused for s in outcomes if not s.is_welcome}
     differing = [
-        f"| {client} | {way} | {_short(ours)} | {_short(told[client, way, BROKER])} |"
-        for (client, way, node), ours in told.items()
-        if node == OURS and ours != told[client, way, BROKER]
+        f"| {client} | {way} | {_short(ours)} | {_short(errors[client, way, BROKER])} |"
+        for (client, way, node), ours in errors.items()
+        if node == OURS and ours != errors[client, way, BROKER]
     ]
     if not differing:
-        return "## Who is refused\n\nEverybody hears the same from both nodes.\n"
+        return "## Who is refused\n\nEvery client gets the same error from both nodes.\n"
     return _REFUSED + "\n".join(differing) + "\n"
 
 
@@ -391,10 +391,10 @@ def main(words: str, output: Path | None) -> None:
             outcomes += ask_all(made, ask, title, without[title])
             for trouble in troubles([o for o in outcomes if o.client == title]):
                 _say(f"  {trouble}")
-    told = page(outcomes, {title: without[title] for title in without if title in asking}, absent)
-    click.echo(told)
+    text = page(outcomes, {title: without[title] for title in without if title in asking}, absent)
+    click.echo(text)
     if output:
-        output.write_text(told, encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     sys.exit(1 if troubles(outcomes) else 0)
 
 

@@ -1,4 +1,4 @@
-"""Which cluster do the clients meet, who leads it, and what is there before they come?"""
+"""Which cluster do the clients use, who leads it, and what does it hold?"""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Stage(Struct):
     ours: Replica | None = None
 
     def bootstrap(self, which: str) -> str:
-        """The address of a broker that does not lead (the others are found through it), or of whoever leads."""
+        """The address of a broker that does not lead (which lists the others), or of the controller."""
         leader = self.leader()
         if which == CONTROLLER:
             return self.ours.address if self.ours else self.cluster.brokers[leader].address
         return ",".join(broker.address for number, broker in self.cluster.brokers.items() if number != leader)
 
     def leader(self) -> int:
-        """Who holds `/controller`."""
-        return int(wait_for(self.znodes.controller, "somebody holding /controller").broker)
+        """The holder of `/controller`."""
+        return int(wait_for(self.znodes.controller, "a holder of /controller").broker)
 
     def prepare(self, prefix: str) -> None:
-        """The topics of one run that are there before the client comes.
+        """Create the topics of one run that exist before the client starts.
 
         One has data, and its new replicas are throttled, so that a move of it takes minutes; the other is led by a
         replica that is not the preferred one.
@@ -69,7 +69,7 @@ class Stage(Struct):
         wait_for(lambda: self._replicas(electing) == (2, 1), "the other order of replicas")
 
     def throttle(self) -> None:
-        """The rate of every broker; it concerns only the topics that name their throttled replicas."""
+        """Set every broker's rate, which applies only to topics that name their throttled replicas."""
         rate = {"follower.replication.throttled.rate": str(_THROTTLE_BYTES_S)}
         brokers = [ConfigResource(ConfigResourceType.BROKER, str(number), rate) for number in self.cluster.brokers]
         with self._admin() as admin:
@@ -111,7 +111,7 @@ def stage(kafka: str, progress: Progress) -> Iterator[Stage]:
 
 @contextmanager
 def led_by_ours(stage: Stage, directory: Path) -> Iterator[None]:
-    """Our controller takes over for the time of the `with`."""
+    """Our controller leads during the `with`."""
     more = {"auto.leader.rebalance.enable": "false"}
     settings = ReplicaSettings(OWN_ID, stage.cluster.zookeeper_connect, stage.cluster.version, more)
     replica = Replica(settings, directory)
@@ -128,7 +128,7 @@ def led_by_ours(stage: Stage, directory: Path) -> Iterator[None]:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether a process listens there."""
     try:
         with socket.create_connection((host, port), timeout=5):
             return True

@@ -1,4 +1,4 @@
-"""What do Kafka's own tools make of one more node among the brokers?
+"""What do Kafka's own tools print about one more node among the brokers?
 
 Each is run under the native controller and under ours, and the lines that it prints are compared. Here a difference is
 expected where a tool goes through all nodes, and the question is whether it hurts.
@@ -27,7 +27,7 @@ class Probe(Struct, frozen=True):
 
     Shape:
         In `args`, {bootstrap}, {controller}, {zookeeper}, {topic}, {brokers} (1,2,3), {nodes} (with our id), {plan} (a
-        file that names the topic) and {move} (one that moves it to our id) are replaced. Of what it prints only lines
+        file that names the topic) and {move} (one that moves it to our id) are replaced. Of its output only lines
         with `lines` count, all by default. `version` is the tool's, that of the brokers by default.
     """
 
@@ -38,7 +38,7 @@ class Probe(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """For people: the command, with the tool's version where it is another than the brokers'."""
+        """For people: the command, with the tool's version unless it is the brokers'."""
         name = self.tool.rpartition(".")[2]
         asked = " ".join(arg for arg in self.args if arg not in ("--bootstrap-server", "{bootstrap}"))
         return f"{name} {asked}".strip() + (f" ({self.version})" if self.version else "")
@@ -52,7 +52,7 @@ def _old(tool: str, *args: str, lines: str = "") -> Probe:
     return Probe(tool, ("--zookeeper", "{zookeeper}", *args), OLD, lines)
 
 
-_PLACED = rf"PartitionCount|Current|Proposed|\b{OWN_ID}\b|rror"  # where replicas are placed at random
+_PLACED = rf"PartitionCount|Current|Proposed|\b{OWN_ID}\b|rror"  # if replicas are placed at random
 _TROUBLE = r"^Error|xception"
 _GENERATE = ("--generate", "--topics-to-move-json-file", "{plan}", "--broker-list")
 _BROKERS = ("--describe", "--entity-type", "brokers")
@@ -99,7 +99,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 class Said(Struct, frozen=True):
-    """What one call left behind, without what differs from run to run."""
+    """The result of one call, without parts that differ between runs."""
 
     exit_code: int
     lines: tuple[str, ...]
@@ -114,17 +114,17 @@ class Beside(Struct, frozen=True):
 
     @property
     def is_equal(self) -> bool:
-        """Whether the tool said the same."""
+        """Whether the tool printed the same."""
         return self.ours == self.native
 
     @property
     def only_ours(self) -> tuple[str, ...]:
-        """What it said only under our controller."""
+        """The lines only under our controller."""
         return _without(self.ours.lines, self.native.lines)
 
     @property
     def only_native(self) -> tuple[str, ...]:
-        """What it said only under the native one."""
+        """The lines only under the native one."""
         return _without(self.native.lines, self.ours.lines)
 
 
@@ -133,7 +133,7 @@ def _without(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 def ask(stage: Stage, leader: str) -> dict[str, Said]:
-    """What each tool says while this controller leads."""
+    """Each tool's output while this controller leads."""
     topic = f"tools-{leader}"
     stage.prepare(topic)
     plan = stage.cluster.directory / f"{topic}.json"
@@ -189,7 +189,7 @@ def readable(line: str, topic: str, own_id: int | None) -> str:
 
 
 def _log_dirs(line: str) -> str:
-    """Of the JSON of kafka-log-dirs: each broker's number of directories and replicas, and its errors."""
+    """From the JSON of kafka-log-dirs: each broker's number of directories and replicas, and its errors."""
     try:
         described: dict[str, Any] = json.loads(line)
     except ValueError:

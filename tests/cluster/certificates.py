@@ -1,4 +1,4 @@
-"""Who signs certificates in a test, and the stores in which Java and we find them."""
+"""Which authority signs certificates in a test, and in which stores do Java and we find them?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPIRED = datetime.timedelta(hours=-1)
 
 
 class Authority:
-    """One authority, and a folder in which its stores are. What it signs ends `lasts` from now."""
+    """One authority, and the folder of its stores. Its certificates are valid for `lasts`."""
 
     lasts = _DAY
 
@@ -36,7 +36,7 @@ class Authority:
         self.trusted_jks.write_bytes(encode_trust_store([self._certificate.public_bytes(serialization.Encoding.DER)]))
 
     def pkcs12(self, name: str, password: str) -> Path:
-        """A key store of somebody, as Java 8 and later read it."""
+        """A key store for one name, as Java 8 and later read it."""
         key, certificate = self._issued(name)
         path = self.folder / f"{name}.p12"
         path.write_bytes(
@@ -63,7 +63,7 @@ class Authority:
         return path
 
     def pem_files(self, name: str) -> tuple[Path, Path]:
-        """Somebody's certificate and key, apart and open, as most clients want them."""
+        """A certificate and key for one name, as two unencrypted files, as most clients want them."""
         key, certificate = self._issued(name)
         paths = self.folder / f"{name}.certificate.pem", self.folder / f"{name}.key.pem"
         paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -1,6 +1,6 @@
-"""Which real clusters do these tests share? One per Kafka version, started at the first use.
+"""Which real clusters do these tests share? One per Kafka version, started at first use.
 
-A test may kill and restart brokers; those that it leaves dead are started again. It uses topics of its own.
+A test may kill and restart brokers; those left dead are started again. Each test uses its own topics.
 """
 
 import signal
@@ -19,7 +19,7 @@ _shared: list[LocalCluster] = []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where many versions are to be run, their jars are downloaded beside the other tests."""
+    """If many versions will run, download their jars beside the other tests."""
     params = (item.callspec.params for item in session.items if hasattr(item, "callspec"))
     if (
         versions := [p["version"] for p in params if p.get("version") in VERSIONS]
@@ -52,7 +52,7 @@ def _cluster(version: str, chroot: str = "") -> Iterator[LocalCluster]:
 
 @pytest.fixture(autouse=True)
 def _each_finds_all_brokers_running() -> Iterator[None]:
-    """What has failed in one test must not fail the next ones."""
+    """A failure in one test must not fail the next ones."""
     yield
     for cluster in _shared:
         cluster.start_brokers([number for number, broker in cluster.brokers.items() if not broker.process.is_alive])
@@ -60,7 +60,7 @@ def _each_finds_all_brokers_running() -> Iterator[None]:
 
 @pytest.fixture
 def heard_signals() -> Iterator[None]:
-    """Whoever runs the tests under nohup, or in the background, has some ignored, and so has every child."""
+    """Restore signals that nohup, or a background job, has ignored, also for child processes."""
     ignored = [n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, signal.SIG_DFL)
@@ -78,6 +78,6 @@ def cluster(request: pytest.FixtureRequest) -> LocalCluster:
 
 @pytest.fixture
 def zk(cluster: LocalCluster) -> Iterator[KazooClient]:
-    """Somebody else at the cluster's ZooKeeper."""
+    """A separate client of the cluster's ZooKeeper."""
     with zookeeper_client(cluster.zookeeper_connect) as client:
         yield client

@@ -1,4 +1,4 @@
-"""How do the jars of many Kafka versions come to be there in time? They are downloaded beside the first tests."""
+"""How do the jars of many Kafka versions arrive in time? A process downloads them beside the first tests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOG = Path(__file__).parents[2] / ".cache" / "versions" / "jars.log"
 
 
 def download_beside(versions: Sequence[str]) -> None:
-    """In a process of its own, which ends with this one; whoever needs one of them meanwhile waits for it."""
+    """Download in a separate process, which ends with this one; a test that needs a jar waits for it."""
     process = Process("jars", [sys.executable, "-m", "tests.cluster.jars_ahead", *versions], LOG)
     process.start()
     _running.append(process)
 
 
 def download(versions: Sequence[str]) -> None:
-    """One after the other; a test that lacks its jars says why by itself."""
+    """Download one after the other; a test without its jars reports the reason itself."""
     for version in versions:
         with suppress(JarsUnavailable):
             kafka_class_path(version)

@@ -1,4 +1,4 @@
-"""How does a test have two replicas rule a cluster, with a producer running, and judge a finished move?"""
+"""How do two replicas lead a test's cluster, with a producer running, and how is a finished move judged?"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LedCluster(Struct):
 
 
 class Topic(Struct):
-    """One topic of the test, and the replicas it had or must have."""
+    """One topic of the test, and its former or required replicas."""
 
     led: LedCluster
     name: str
@@ -60,12 +60,12 @@ class Topic(Struct):
 
     @property
     def partitions(self) -> tuple[PartitionSeen, ...]:
-        """As ZooKeeper describes them."""
+        """The partitions in ZooKeeper."""
         return self.led.znodes.partitions(self.name)
 
     @property
     def tool(self) -> ReassignTool:
-        """Kafka's own tool, for this topic."""
+        """Run Kafka's own tool for this topic."""
         return ReassignTool.of(self.led.cluster, self.name)
 
     def traffic(self, settings: TrafficSettings | None = None) -> Traffic:
@@ -83,7 +83,7 @@ class Topic(Struct):
             raise
 
     def await_exact_disks(self, timeout_s: float = 30.0) -> None:
-        """Wait until each broker keeps exactly the replicas it is to have; strays fail."""
+        """Wait until each broker has exactly its replicas; strays fail."""
         wanted = self._wanted()
 
         def is_exact() -> bool:
@@ -93,7 +93,7 @@ class Topic(Struct):
         wait_for(is_exact, f"disks with exactly {wanted}", timeout_s=timeout_s)
 
     def note_what_a_native_left(self, timeout_s: float = 10.0) -> dict[int, set[str]]:
-        """The strays of a native controller that was replaced while it ended moves: nobody knows of them any more."""
+        """Note the strays of a native controller that was replaced while it ended moves, and left no record of them."""
         wanted = self._wanted()
         with suppress(LabError):
             wait_for(lambda: self._on_disks() == wanted, "exact disks", timeout_s=timeout_s)
@@ -125,7 +125,7 @@ def submit(leader: Replica, topic: Topic) -> None:
 
 
 def after_cancelling(before: Plan) -> Plan:
-    """The replicas of before, in the order in which Kafka's controller leaves them too: the target's come first.
+    """The former replicas, in the order in which Kafka's controller leaves them, too: the target's come first.
 
     `next_plan` replaces the first of two replicas, so the second one was the target's too.
     """
@@ -135,7 +135,7 @@ def after_cancelling(before: Plan) -> Plan:
 def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
     """For fixtures: three brokers 3.9.1 whose followers fetch in small steps.
 
-    Where it is to be smooth, a throttle holds from the first second on; Kafka lets pass at once what it allows in ten.
+    If `smooth`, a throttle holds from the first second on; by default Kafka lets ten seconds' worth pass at once.
     """
     overrides = {**BROKER_PROPERTIES, **({"replication.quota.window.num": 2} if is_smooth else {})}
     try:
@@ -148,14 +148,14 @@ def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
 
 @contextmanager
 def led(cluster: LocalCluster, directory: Path) -> Iterator[LedCluster]:
-    """Two replicas of ours beside a cluster; in the end its brokers rule themselves again."""
+    """Two replicas of ours beside a cluster; in the end its native controllers lead again."""
     with Znodes(cluster.zookeeper_connect) as znodes:
         pair = Pair(znodes, cluster.zookeeper_connect, cluster.version, directory)
         ids = [replica.replica_id for replica in pair.members]
         wait_for(lambda: not any(map(znodes.is_registered, ids)), "the end of an earlier pair's sessions")
         try:
             pair.start()
-            # One told to stop before it listens to signals dies of them.
+            # A replica that is stopped before it handles signals dies of them.
             wait_for(lambda: all(replica.status() for replica in pair.members), "both of them answering")
             yield LedCluster(cluster, znodes, pair)
             codes = pair.stop()
@@ -176,7 +176,7 @@ def assert_nothing_lost(traffic: Traffic, at_least: int = 1) -> None:
 
 @contextmanager
 def muted(broker: KafkaBroker) -> Iterator[None]:
-    """A broker that does nothing for a moment, though its session goes on."""
+    """Pause a broker for a moment, within its session time-out."""
     broker.process.signal(signal.SIGSTOP)
     try:
         yield

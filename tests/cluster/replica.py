@@ -1,4 +1,4 @@
-"""How does a test run the daemon, look at it from outside, and speak to it?"""
+"""How does a test run the daemon, observe it from outside, and send it requests?"""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from metrics.measures import PREFIX
 from tests.equipment.any_request import ask
 
 OLD_AND_NEW = pytest.mark.parametrize("cluster", ["3_9", "2_4"], indirect=True)
-"""Marks what is to be shown on both of the shared clusters."""
+"""Marks tests for both shared clusters."""
 
 _names = itertools.count(1)
 
 
 def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
-    """Poll until something is so; fails with what was waited for."""
+    """Poll until a condition holds; fail with its description."""
     wait_for(lambda: bool(is_so()), what, timeout_s=timeout_s)
 
 
 def holder(zk: KazooClient) -> int | None:
-    """Who holds /controller."""
+    """The holder of /controller."""
     if not zk.exists("/controller"):
         return None
     return int(json.loads(zk.get("/controller")[0])["brokerid"])
@@ -79,7 +79,7 @@ class Replica:
         self.process.stop()
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text of one page of its HTTP server; status 0 where nobody answers."""
+        """Status and text of one page of its HTTP server; status 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
@@ -90,18 +90,18 @@ class Replica:
             return 0, ""
 
     def leader(self) -> dict[str, Any]:
-        """What `/leader` says; empty where nobody answers."""
+        """The content of `/leader`; empty without an answer."""
         status, text = self.get("/leader")
         return json.loads(text) if status == 200 else {}
 
     @property
     def phase(self) -> str | None:
-        """Where it stands, or None."""
+        """Its phase, or None."""
         phase = self.leader().get("phase")
         return None if phase is None else str(phase)
 
     def await_phase(self, phase: str, timeout_s: float = 40.0) -> None:
-        """Wait until it leads, or stands by knowing who leads."""
+        """Wait until it leads, or stands by and knows the leader."""
 
         def is_so() -> bool:
             assert self.process.is_alive, f"it ended with {self.process.exit_code}:\n{self.process.tail(20)}"
@@ -127,7 +127,7 @@ class Replica:
         return [json.loads(line) for line in whole.splitlines()]
 
     def log_size(self) -> int:
-        """Where the next record will begin."""
+        """The offset of the next record."""
         return len(self.process.output_since_start())
 
     def complaints(self, offset: int = 0) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ class Replica:
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """Its address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def connect(self) -> socket.socket:
@@ -144,5 +144,5 @@ class Replica:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
     def ask(self, request: Request, version: int = 0, timeout_s: float = 10.0) -> Any:
-        """One request over a connection of its own."""
+        """Send one request over a separate connection."""
         return ask(self.address, request, version=version, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""How are brokers, we, and somebody with Kafka's tools on a secured listener of a real cluster?"""
+"""How do brokers, our controller and Kafka's tools use a secured listener of a real cluster?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCRAM = "SCRAM-SHA-512"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PASSWORD_KEY = "listener.name.inside.scram-sha-512.sasl.jaas.config"
 VERSIONS = [pytest.param(version, marks=pytest.mark.thorough) for version in ("2.4.1", "2.8.2")] + ["3.9.1"]
-"""The last one in every run, all of them by `make secured`."""
+"""The last one runs always, all of them with `make secured`."""
 STORE_PASSWORD = "store-s3cret"
 PASSWORDS = {name: f"{name}-s3cret" for name in ("kafka", "controller", "alice", "bob", "carol")}
 MAPPING = r"RULE:^CN=([a-z0-9]+),.*$/$1/,DEFAULT"
@@ -69,7 +69,7 @@ def trust(authority: Authority) -> dict[str, Any]:
 
 
 def by_password(authority: Authority, user: str) -> dict[str, Any]:
-    """How a broker, or we, are on a listener with SASL_SSL."""
+    """Settings of a node for a listener with SASL_SSL."""
     return {
         **AUTHORIZER,
         **stores(authority, user),
@@ -82,7 +82,7 @@ def by_password(authority: Authority, user: str) -> dict[str, Any]:
 
 
 def by_certificate(authority: Authority, user: str) -> dict[str, Any]:
-    """How a broker, or we, are on a listener with SSL and certificates on both sides."""
+    """Settings of a node for a listener with SSL and certificates on both sides."""
     return {
         **AUTHORIZER,
         **stores(authority, user),
@@ -93,7 +93,7 @@ def by_certificate(authority: Authority, user: str) -> dict[str, Any]:
 
 
 def by_token(user: str) -> dict[str, Any]:
-    """How a broker, or we, are on a listener with tokens that nobody signs."""
+    """Settings of a node for a listener with unsigned tokens."""
     return {
         **AUTHORIZER,
         "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
@@ -108,7 +108,7 @@ def unsigned(user: str) -> str:
 
 
 def by_ticket(keytab: Path) -> dict[str, Any]:
-    """How a broker, or we, are on a listener with Kerberos; one principal for all on this host, as `broker`."""
+    """Settings of a node for a listener with Kerberos; all nodes of this host share the principal `broker`."""
     return {
         **AUTHORIZER,
         "super.users": "User:broker",
@@ -130,9 +130,9 @@ def kerberos_login(principal: str, keytab: Path) -> str:
 def running(
     version: str, settings: Mapping[str, Any], *java_options: str, zookeeper: SecuredZooKeeper | None = None
 ) -> Iterator[LocalCluster]:
-    """Two brokers, with users who are there before they start. The tools have the Java options, too.
+    """Two brokers, whose users exist before they start. The tools have the Java options, too.
 
-    A secured ZooKeeper knows brokers and tools as `kafka`, and has a chroot; the tools go there in plain text.
+    A secured ZooKeeper knows brokers and tools as `kafka`, and has a chroot; the tools connect in plain text.
     """
     options = (*SMALL_SERVER, *java_options)
     wanted = ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings, java_options=options)
@@ -157,7 +157,7 @@ def running(
 
 
 def _at(port: int, beside: str = "") -> dict[str, Any]:
-    """By name, as Java asks for a ticket to the name of an address."""
+    """A host name, because Java requests a ticket for an address' name."""
     return {
         "listeners": f"INSIDE://127.0.0.1:{port}{beside}",
         "advertised.listeners": f"INSIDE://localhost:{port}{beside}",
@@ -165,7 +165,7 @@ def _at(port: int, beside: str = "") -> dict[str, Any]:
 
 
 def _let_all_in(cluster: LocalCluster, *, is_protected: bool) -> None:
-    """With protection as Kafka's tool gives it to what it writes for brokers that are still to start."""
+    """Write the users with the ACLs of Kafka's tool, before brokers start."""
     security = ZooKeeperSecurity(jaas=jaas_of_zookeeper("kafka")) if is_protected else ZooKeeperSecurity()
     zookeeper = client_of(cluster.zookeeper.connect, security)
     zookeeper.start()
@@ -185,7 +185,7 @@ def _let_all_in(cluster: LocalCluster, *, is_protected: bool) -> None:
 
 
 def let_in(zookeeper: KazooClient, name: str, chroot: str = "", acl: list[Any] | None = None) -> None:
-    """Write a user as Kafka's own tool does."""
+    """Write a user like Kafka's own tool."""
     mechanism = MECHANISMS[2]
     salted = pbkdf2_hmac(mechanism.digest, PASSWORDS[name].encode(), b"salt", 4096)
     config = {"version": 1, "config": {SCRAM: credential(mechanism, b"salt", salted, 4096)}}
@@ -196,7 +196,7 @@ def let_in(zookeeper: KazooClient, name: str, chroot: str = "", acl: list[Any] |
 def replica(
     cluster: LocalCluster, directory: Path, settings: Mapping[str, Any], number: int = 901, beside: str = ""
 ) -> Iterator[Replica]:
-    """One of ours beside them; `beside` are further listeners."""
+    """A replica of ours beside them; `beside` are further listeners."""
     port = free_port()
     protocol = ".".join(cluster.version.split(".")[:2])
     at = {**_at(port, beside), "inter.broker.protocol.version": protocol}
@@ -207,7 +207,7 @@ def replica(
 
 
 class Client:
-    """Somebody with Kafka's tools, and a file that says who it is."""
+    """A user of Kafka's tools, with a properties file for the login."""
 
     def __init__(self, cluster: LocalCluster, directory: Path, name: str, properties: Mapping[str, Any]) -> None:
         self.cluster = cluster
@@ -254,8 +254,8 @@ def with_certificate(authority: Authority, user: str) -> dict[str, Any]:
     return {"security.protocol": "SSL", **stores(authority, user)}
 
 
-def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None:
-    """Neither in its log nor in its journal, nor on its pages."""
+def assert_no_secret_is_shown(ours: Replica, directory: Path, *more: str) -> None:
+    """Check that neither log nor journal nor HTTP pages have a secret."""
     secrets = [*PASSWORDS.values(), STORE_PASSWORD]
     texts = [ours.process.log_file.read_text(errors="replace"), *more]
     texts += [

@@ -1,4 +1,4 @@
-"""What must a controller do on every secured cluster, and what may nobody do there without the right?"""
+"""What must a controller do on every secured cluster, and what must fail there without the right?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def replicas(zookeeper: KazooClient, topic: str) -> Any:
 
 
 def moved(cluster: LocalCluster, client: Client, address: str, directory: Path) -> tuple[int, str]:
-    """Each partition of `orders` to the other broker, by Kafka's own tool or, where that speaks to ZooKeeper, ours."""
+    """Move each partition of `orders` to the other broker, by Kafka's own tool or, if that uses ZooKeeper, ours."""
     with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
         before = replicas(zookeeper, "orders")
     plan = [{"topic": "orders", "partition": int(p), "replicas": [3 - now[0]]} for p, now in before.items()]
@@ -54,12 +54,12 @@ def moved(cluster: LocalCluster, client: Client, address: str, directory: Path) 
 
 
 class Walk:
-    """A take-over, a topic, a move, a SIGKILL on its way, and the way back; Alice may do it, Bob may not."""
+    """A take-over, a topic, a move with a SIGKILL, and the hand-back; Alice may request it, Bob may not."""
 
     def __init__(
         self, cluster: LocalCluster, ours: Replica, directory: Path, clients: Callable[[str], Mapping[str, Any]]
     ) -> None:
-        """Somebody's properties are what `clients` makes of the name."""
+        """`clients` gives a user's properties by name."""
         self.cluster, self.ours, self.directory = cluster, ours, directory
         self.address = f"localhost:{ours.port}"
         self.alice, self.bob = (Client(cluster, directory, name, clients(name)) for name in ("alice", "bob"))
@@ -90,7 +90,7 @@ class Walk:
         wait_until(has_leaders, "the partitions had leaders")
 
     def move(self, zookeeper: KazooClient) -> None:
-        """Every partition to the other broker, and a SIGKILL as soon as it is under way; we come back and lead."""
+        """Move every partition to the other broker, with a SIGKILL as soon as it is under way; we return and lead."""
         before = replicas(zookeeper, "orders")
         code, text = moved(self.cluster, self.bob, self.address, self.directory)
         assert code, text
@@ -105,7 +105,7 @@ class Walk:
         wait_until(lambda: replicas(zookeeper, "orders") == expected, "the partitions had moved", 60)
 
     def delete(self, zookeeper: KazooClient) -> None:
-        """The topic goes, with every replica on disk."""
+        """Delete the topic, with every replica on disk."""
         args = ["kafka-topics", self.address, "--delete", "--topic", "orders"]
         refused = self.bob.run(*args)
         assert "uthorization failed" in refused.output, refused.output

@@ -1,4 +1,4 @@
-"""Rights that clients change through our controller: does every broker follow, and does it show the same?"""
+"""If clients change ACLs through our controller, does every broker follow, and does it show the same?"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ US = "User:ANONYMOUS"
 
 @pytest.fixture(scope="module", params=["2.4.1", "3.9.1"])
 def guarded(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Two brokers, which decide by rights."""
+    """Two brokers with an authorizer."""
     try:
         cluster = LocalCluster(ClusterSettings(version=request.param, broker_ids=(1, 2), overrides=WITH_AUTHORIZER))
     except (JavaUnavailable, JarsUnavailable) as error:
@@ -132,7 +132,7 @@ def test_every_broker_follows_and_shows_the_same(guarded: LocalCluster, tmp_path
         ):
             ours = leader.ask(CreateAcls((bad,)), version=1)
             assert [r.error for r in ours.results] != [ErrorCode.NONE]
-            if guarded.version == "3.9.1":  # older ones have other errors for some, or close the connection
+            if guarded.version == "3.9.1":  # older brokers answer some differently, or close the connection
                 assert [ask(broker, CreateAcls((bad,)), version=1) for broker in brokers] == [ours, ours], bad
 
         deleted = leader.ask(

@@ -1,4 +1,4 @@
-"""With Kafka's authorizer, what a client may do through our controller is what he may do through a native one."""
+"""With Kafka's authorizer, a client may do the same through our controller as through a native one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ASKED: tuple[tuple[Request, int], ...] = (
 
 @pytest.fixture(params=["2.4.1", "3.9.1"])
 def guarded(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Two brokers that judge by ACLs; what has none is open."""
+    """Two brokers with an authorizer; resources without ACLs are open."""
     try:
         cluster = LocalCluster(ClusterSettings(version=request.param, broker_ids=(1, 2), overrides=AUTHORIZER))
     except (JavaUnavailable, JarsUnavailable) as error:
@@ -93,7 +93,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 def forbid(cluster: LocalCluster, which: TopicName | None, *operations: ACLOperation) -> None:
-    """Everybody may do everything with a resource, but who has not logged in may not do this."""
+    """Allow everyone everything with a resource, except this operation to clients without a login."""
     pattern = PATTERNS[which]
     entries = [ACL("User:*", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, pattern)]
     entries += [ACL("User:ANONYMOUS", "*", operation, ACLPermissionType.DENY, pattern) for operation in operations]
@@ -103,15 +103,15 @@ def forbid(cluster: LocalCluster, which: TopicName | None, *operations: ACLOpera
 
 
 def answers(address: str) -> list[Any]:
-    """What each request comes to, in the order of names, and without the nodes, of which ours is one more."""
+    """The answer to each request, sorted by name, without the nodes, because ours is one more."""
     return [in_order(ask(address, request, version=version)) for request, version in ASKED]
 
 
 def in_order(reply: Any) -> Any:
-    """The reply of a controller to whom the order of topics does not matter.
+    """A controller's reply, sorted and normalized.
 
-    Kafka's own text to who has no right to the cluster is about the broker's memory; 2.4 says of what may not be seen
-    that nothing may be done with it, and ends a sentence without a full stop.
+    Kafka's own text for a missing right to the cluster is about the broker's memory; 2.4 says of hidden resources
+    that nothing may be done with them, and ends a sentence without a full stop.
     """
     if isinstance(reply, ClusterDescription):
         topics = (replace(topic, operations=topic.operations or ()) for topic in reply.topics)
@@ -126,7 +126,7 @@ def in_order(reply: Any) -> Any:
 
 
 def is_refused(address: str, request: Request, version: int = 0) -> bool:
-    """Whether nothing of it may be asked."""
+    """Whether the whole request is refused."""
     return bool(getattr(ask(address, request, version=version), "error", None) is CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Brokers get an authorizer by a rolling restart, and the replica that leads them has none: nobody gains by it."""
+"""Brokers get an authorizer by a rolling restart, and their leader has none: no client gains rights by that."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_a_leader_without_authorizer_refuses_clients_of_brokers_that_get_one_and
         first.start()
         wait_until(lambda: ours.measure("clients_refused") == 1, "clients were refused")
         assert ours.phase == "active"
-        told = answers(ours.address, "nobody", OF_CONTROLLER)
-        assert told == [TOPIC_REFUSED] * 3 + [CLUSTER_REFUSED * len(told[3])] + [CLUSTER_REFUSED]
+        refusals = answers(ours.address, "nobody", OF_CONTROLLER)
+        assert refusals == [TOPIC_REFUSED] * 3 + [CLUSTER_REFUSED * len(refusals[3])] + [CLUSTER_REFUSED]
         assert answers(ours.address, "nobody", OF_ANY_NODE) == [CLOSED] * len(OF_ANY_NODE)
         assert any("this process has none" in line for line in ours.leader()["warnings"])
 
-        second.stop()  # with a controlled shutdown, which it asks its controller for
+        second.stop()  # with a controlled shutdown, which it requests from its controller
         assert ours.measure("requests_total", api="ControlledShutdown (7)") >= 1
         second.start()
         wait_until(lambda: holder(zookeeper) in open_cluster.brokers, "a broker led")
@@ -92,7 +92,7 @@ def test_a_leader_without_authorizer_refuses_clients_of_brokers_that_get_one_and
         assert (status, "this process has none" in reason) == (503, True)
         for api in (*OF_CONTROLLER, *OF_ANY_NODE):
             (refused,) = answers(ours.address, "nobody", [api])
-            assert refused in (CLOSED, []), api  # NOT_CONTROLLER is no lack of rights
+            assert refused in (CLOSED, []), api  # NOT_CONTROLLER is no missing right
         assert zookeeper.exists("/brokers/topics/a-new") is None
         assert b"User:nobody" not in zookeeper.get("/kafka-acl/Topic/*")[0]
         errors = [line["event"] for line in ours.log() if line["level"] == "error"]

@@ -1,4 +1,4 @@
-"""Whatever lies in ZooKeeper and whatever clients send: one clear complaint, and the controller keeps leading.
+"""Bad data in ZooKeeper or from clients causes one clear complaint, and the controller keeps leading.
 
 Each test of the first part ends with a whole reassignment, by the same term, of real brokers.
 """
@@ -30,7 +30,7 @@ _topics = itertools.count(1)
 
 
 class Term:
-    """A daemon that leads a real cluster, and what a test may do to it."""
+    """A daemon that leads a real cluster, with the tests' operations on it."""
 
     def __init__(self, replica: Replica, zookeeper: KazooClient) -> None:
         self.replica = replica
@@ -46,7 +46,7 @@ class Term:
         self.disconnected_before = self.replica.measure("clients_disconnected_total")
 
     def notices(self, text: str, kind: str | None = None) -> list[str]:
-        """The complaints since the test began that say this."""
+        """The complaints with this text since the test began."""
         return [
             record["event"]
             for record in self.replica.complaints(self.offset)
@@ -54,7 +54,7 @@ class Term:
         ]
 
     def await_notice(self, text: str, kind: str) -> str:
-        """The one complaint that says this; it is counted."""
+        """Wait for the one complaint with this text, and for its count."""
         wait_until(lambda: self.notices(text, kind), f"a {kind!r} named {text!r}")
         assert self.replica.measure("notices_total") > self.notices_before
         (notice,) = self.notices(text, kind)
@@ -82,18 +82,18 @@ class Term:
         return topic
 
     def state(self, topic: str, number: int = 0) -> dict[str, object] | None:
-        """What the state znode says."""
+        """The content of the state znode."""
         path = f"/brokers/topics/{topic}/partitions/{number}/state"
         return json.loads(self.zookeeper.get(path)[0]) if self.zookeeper.exists(path) else None
 
     def replicas(self, topic: str, number: int = 0) -> list[int]:
-        """What the topic znode says, adding and removing ones included."""
+        """The replicas in the topic znode, including adding and removing ones."""
         found = json.loads(self.zookeeper.get(f"/brokers/topics/{topic}")[0])
         replicas: list[int] = found["partitions"][str(number)]
         return replicas
 
     def move(self, topic: str, *brokers: int, number: int = 0) -> tuple[ErrorCode, str | None]:
-        """What the API answers to the request to move one partition."""
+        """Request the move of one partition; return the API's answer."""
         at = TopicPartition(TopicName(topic), PartitionId(number))
         wanted = PartitionReassignment(at, tuple(map(BrokerId, brokers)))
         answer = self.replica.ask(AlterReassignments((wanted,)))
@@ -102,7 +102,7 @@ class Term:
         return result.error, result.message
 
     def proves_itself(self) -> None:
-        """It leads by the same claim, and carries a move of a partition through."""
+        """Check that it leads by the same claim, and completes a move."""
         topic = self.create_topic((1, 2))
         assert self.move(topic, 3, 1) == (ErrorCode.NONE, None)
         wait_until(lambda: self.replicas(topic) == [3, 1], f"{topic} was moved")
@@ -133,7 +133,7 @@ def term(_term: Term) -> Iterator[Term]:
 
 @contextmanager
 def znode(term: Term, path: str, data: bytes, **options: bool) -> Iterator[str]:
-    """A znode for the time of a test; its path as created."""
+    """Create a znode for the time of a test; return its path."""
     created = term.zookeeper.create(path, data, makepath=True, **options)
     try:
         yield created
@@ -222,7 +222,7 @@ def test_a_registration_under_a_name_that_is_no_id(term: Term, name: str) -> Non
 
 def test_a_topic_with_a_name_that_no_broker_could_take(term: Term) -> None:
     with znode(term, f"/brokers/topics/{'t' * 40_000}", b'{"version":1,"partitions":{"0":[1]}}') as path:
-        shown = path[:80]  # a log line is no place for all of it
+        shown = path[:80]  # a log line does not hold all of it
         assert shown in term.await_notice(shown, "unknown znode")
 
 
@@ -304,7 +304,7 @@ def test_a_notification_about_what_does_not_exist_is_removed_without_a_word(term
 
 
 def test_a_topics_configuration_that_cannot_be_read_permits_nothing(term: Term) -> None:
-    """It is read when a partition is without a leader: here its only replica is a broker that does not live."""
+    """It is read when a partition has no leader: here its only replica is on a dead broker."""
     topic = f"topic-{next(_topics)}"
     state = {"controller_epoch": 1, "leader": -1, "version": 1, "leader_epoch": 3, "isr": [66]}
     with znode(term, f"/config/topics/{topic}", b'{"version":1,"config":["unclean"]') as path:
@@ -435,8 +435,8 @@ def test_a_client_that_leaves_before_its_answer_disturbs_nobody(term: Term) -> N
 
 
 def test_idle_connections_up_to_the_limit_disturb_nobody_and_make_room_for_newcomers(term: Term) -> None:
-    """Brokers and clients share the only listener: a newcomer may be a broker, and has a place beyond the limit until
-    it shows what it is.
+    """Brokers and clients share the only listener: a new connection may be a broker's, and may exceed the limit until
+    it is known.
     """
 
     def made_room() -> float:

@@ -1,4 +1,4 @@
-"""What all brokers agree on is in force at a controller to which nobody has said otherwise."""
+"""Settings that all brokers share are in force at a controller that does not set them itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = [b"one", b"two", b"three"]
 
 @pytest.fixture
 def careful() -> Iterator[LocalCluster]:
-    """Two brokers 3.9.1 on which no topic may be deleted, and new topics have two replicas."""
+    """Two brokers 3.9.1 that forbid deletions of topics, and give new topics two replicas."""
     overrides = {"delete.topic.enable": "false", "default.replication.factor": 2, "num.partitions": 3}
     try:
         cluster = LocalCluster(ClusterSettings(version="3.9.1", broker_ids=(1, 2), overrides=overrides))
@@ -46,7 +46,7 @@ def read(cluster: LocalCluster, topic: str) -> list[bytes]:
 
 
 def topics(cluster: LocalCluster, *arguments: str) -> str:
-    """What `kafka-topics` says."""
+    """The output of `kafka-topics`."""
     bootstrap = ("--bootstrap-server", cluster.bootstrap_servers)
     return str(cluster.tools.run("kafka-topics", *bootstrap, *arguments).output)
 

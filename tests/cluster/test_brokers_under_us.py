@@ -1,4 +1,4 @@
-"""What do real brokers do by themselves under our controller: create topics, leave, crash and come back?"""
+"""What do real brokers do by themselves under our controller: create topics, leave, crash and return?"""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def topic(zk: KazooClient, name: str) -> dict[str, list[int]]:
 
 
 def state(zk: KazooClient, name: str, partition: int = 0) -> dict[str, Any]:
-    """The state of one partition; empty where there is none yet."""
+    """The state of one partition; empty if there is none yet."""
     path = f"/brokers/topics/{name}/partitions/{partition}/state"
     found: dict[str, Any] = json.loads(zk.get(path)[0]) if zk.exists(path) else {}
     return found
 
 
 def create(zk: KazooClient, name: str, *replicas: int) -> None:
-    """As old tools do, and wait for a leader."""
+    """Create a topic like old tools, and wait for a leader."""
     zk.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": {"0": replicas}}).encode())
     wait_until(lambda: state(zk, name).get("leader") == replicas[0], f"{name} was led")
 
 
 def ask_until_created(broker: KafkaBroker, name: str, zk: KazooClient) -> None:
-    """Brokers refuse to create a topic until they know of enough others."""
+    """Ask until the topic exists: brokers refuse to create one until they know enough others."""
 
     def is_created() -> bool:
         ask_about(broker, name)
@@ -61,7 +61,7 @@ def ask_until_created(broker: KafkaBroker, name: str, zk: KazooClient) -> None:
 
 @pytest.fixture
 def creative(cluster: LocalCluster) -> Iterator[LocalCluster]:
-    """A cluster of its own, whose brokers create topics by themselves."""
+    """A separate cluster, whose brokers create topics by themselves."""
     overrides = {"auto.create.topics.enable": "true", "num.partitions": 4, "default.replication.factor": 2}
     with LocalCluster(ClusterSettings(version=cluster.version, overrides=overrides)) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Kafka's own tools, which take the controller for one more broker, get from it what they would get from a broker."""
+"""Kafka's own tools, which take the controller for one more broker, get a broker's answers from it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OWN_ID = BrokerId(1000)
 
 
 class OnlyNode:
-    """A controller's listener in front of a real cluster that tells clients of no other node than itself, so that
-    they ask it everything."""
+    """A controller's listener in front of a real cluster that lists no other node than itself, so that
+    clients ask it everything."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster

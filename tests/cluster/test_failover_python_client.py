@@ -1,4 +1,4 @@
-"""A client that shares no code with Kafka's is served by our controller's own listener."""
+"""Our controller's own listener serves a client that shares no code with Kafka's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cluster.moves import LedCluster, Topic, after_cancelling, led, muted
 
 @contextmanager
 def client(rule: LedCluster) -> Iterator[Any]:
-    """kafka-python's admin client, told of no server but our leader."""
+    """kafka-python's admin client, which knows only our leader's address."""
     admin = KafkaAdminClient(bootstrap_servers=[rule.leader.address])
     try:
         yield admin
@@ -25,7 +25,7 @@ def client(rule: LedCluster) -> Iterator[Any]:
 
 
 def partitions_of(admin: Any, topic: Topic) -> dict[int, list[int]]:
-    """Partition → replicas, as the node that is asked just now knows it."""
+    """Partition → replicas, according to the node that is asked."""
     (described,) = admin.describe_topics([topic.name])
     return {p["partition_index"]: p["replica_nodes"] for p in described["partitions"]}
 

@@ -1,4 +1,4 @@
-"""Whenever the leading replica dies during a move, the other one finishes it, and no acknowledged record is lost."""
+"""The leading replica dies at any moment of a move: the other one finishes it, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ Look = Callable[[Topic], bool]
 
 
 class Victim(Struct, frozen=True):
-    """The leader that is to die, and its term."""
+    """The leader that will die, and its term."""
 
     replica: Replica
     epoch: int
 
 
 class Death(Struct, frozen=True):
-    """How one leader died: where the partitions stood, and how long until the other commanded.
+    """One leader's death: the partitions' stages, and the time until the other one's first command.
 
-    `native_terms` counts brokers' own controllers that got hold of `/controller` in between; `left_by_natives` are logs
-    that they did not have deleted when they were replaced.
+    `native_terms` counts native controllers that held `/controller` in between; `left_by_natives` are logs
+    whose deletion they had not sent when they were replaced.
     """
 
     moment: str
@@ -101,7 +101,7 @@ def die_while_the_tool_starts(rule: LedCluster, topic: Topic) -> Death:
 
 
 def die_on_being_asked(rule: LedCluster, topic: Topic) -> Death:
-    """Asked, but no answer: whoever asked asks again, whether or not it was accepted."""
+    """Requested, but not answered: the client asks again, whether or not the request was accepted."""
     victim = set_out(rule, topic)
     with ThreadPoolExecutor(1) as aside:
         answer = aside.submit(submit, victim.replica, topic)
@@ -114,7 +114,7 @@ def die_on_being_asked(rule: LedCluster, topic: Topic) -> Death:
 
 
 def die_when(moment: str, is_now: Look, rule: LedCluster, topic: Topic) -> Death:
-    """Once the move is accepted and this is seen. A moment of milliseconds may be missed: then once more."""
+    """Once the move is accepted and this condition holds; retried if a moment of milliseconds was missed."""
     for _ in range(TRIES):
         victim = set_out(rule, topic)
         submit(victim.replica, topic)
@@ -128,19 +128,19 @@ def die_when(moment: str, is_now: Look, rule: LedCluster, topic: Topic) -> Death
 
 
 def kill(victim: Victim) -> float:
-    """SIGKILL; when it was."""
+    """Send SIGKILL; return the time."""
     victim.replica.process.kill()
     return time.monotonic()
 
 
 def set_out(rule: LedCluster, topic: Topic) -> Victim:
-    """Choose other brokers for all partitions; the leader, which is to die."""
+    """Choose other brokers for all partitions; return the leader, which will die."""
     topic.plan = next_plan(tuple(rule.cluster.brokers), topic.plan)
     return Victim(rule.leader, rule.znodes.controller_epoch())
 
 
 def finish(moment: str, rule: LedCluster, topic: Topic, victim: Victim, killed_at: float) -> Death:
-    """The other one takes over and brings the move to its end; then the dead one comes back and stands by."""
+    """The other one takes over and finishes the move; then the dead one returns and stands by."""
     stages = Counter(p.stage.value for p in topic.partitions)
     change = rule.pair.wait_for_leader(killed_at, other_than=victim.replica)
     topic.await_arrival()
@@ -171,5 +171,5 @@ def at(stage: Stage) -> Look:
 
 
 def arrived(count: int) -> Look:
-    """This many partitions do not move any more, and some still do."""
+    """This many partitions have finished, and some still move."""
     return lambda topic: count <= sum(p.stage is Stage.SETTLED for p in topic.partitions) < PARTITIONS

@@ -1,7 +1,7 @@
-"""Partitions that have long existed can be read only in mid-term: is every acknowledged record there, and every move?
+"""If old partitions become readable only in mid-term, does every acknowledged record survive, and every move end?
 
-A log directory of a broker is offline meanwhile: whoever takes such a partition for new has it make an empty log beside
-the one that is there.
+A log directory of a broker is offline meanwhile: a controller that takes such a partition for new makes the broker
+create an empty log beside the old one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNREADABLE = b'{"version":'
 
 
 class Stage(Struct):
-    """A cluster whose brokers have two log directories each, and what was acknowledged of its topics."""
+    """A cluster whose brokers have two log directories each, and the acknowledged records of its topics."""
 
     cluster: LocalCluster
     znodes: Znodes
@@ -68,7 +68,7 @@ class Stage(Struct):
         return led is not None and any((folder / replica).is_dir() for folder in (led.log_dir, led.data_dir / "more"))
 
     def has_lost(self, topic: TopicName) -> str:
-        """What is missing of a topic; empty if nothing is. A new leader shows all once its followers have fetched."""
+        """The lost records of a topic; empty if none. A new leader shows all once its followers have fetched."""
         with suppress(LabError):
             wait_until(lambda: not self._missing(topic), f"all of {topic}")
         lost, count = self._missing(topic), len(self.traffic[topic].acknowledged)
@@ -122,11 +122,11 @@ def test_partitions_that_can_be_read_only_later_keep_every_record_and_go_on_movi
         held = {path: zk.get(path)[0] for path in hidden}
         for path in hidden:
             zk.set(path, UNREADABLE)
-        wait_until(lambda: not zk.get_children("/brokers/ids"), "nobody thought that a broker lived")
+        wait_until(lambda: not zk.get_children("/brokers/ids"), "the registrations of all brokers to expire")
 
         with stage.replica(901) as first:
             first.await_phase("active")
-            cluster.start_brokers([2, 3])  # before broker 1, which could not lead all of what is its
+            cluster.start_brokers([2, 3])  # before broker 1, which could not lead all its partitions
             stage.await_led(MOVING)
             cluster.start_brokers([1])
             for path, data in held.items():

@@ -1,7 +1,7 @@
-"""Does a replica get into the ISR for what a former life of its broker had, and that is lost?
+"""Does a replica join the ISR because of records that only a former life of its broker had?
 
-The leader finds that a follower has caught up and asks for it, but the request is held up on its way. The follower's
-broker dies meanwhile, loses its log, and comes back; then the request arrives, and the leader dies. Under Kafka's own
+The leader finds that a follower has caught up and requests its addition, but the request is delayed. The follower's
+broker dies meanwhile, loses its log, and returns; then the request arrives, and the leader dies. Under Kafka's own
 controller 3.9.1 the follower then leads, and every acknowledged record is gone.
 """
 
@@ -32,7 +32,7 @@ LEADER, FOLLOWER = 1, 2
 
 
 class Hold:
-    """A port in front of another, which can keep back what leaders ask about their ISRs."""
+    """A port in front of another, which can hold back leaders' ISR requests."""
 
     def __init__(self) -> None:
         self.port, self.target = free_port(), 0
@@ -72,7 +72,7 @@ class Hold:
                 near.sendall(data)
 
     def close(self) -> None:
-        """Let go what is kept back, and end all connections."""
+        """Release the held requests, and close all connections."""
         self.flows.set()
         for opened in self._open:
             with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ def state(zk: KazooClient) -> dict[str, object]:
 
 
 def produce(cluster: LocalCluster, numbers: range) -> None:
-    """Each is acknowledged by everybody in sync."""
+    """Produce records, each acknowledged by all in-sync replicas."""
     producer = KafkaProducer(bootstrap_servers=cluster.brokers[LEADER].address, acks="all", retries=0)
     for sent in [producer.send("orders", str(n).encode(), partition=0) for n in numbers]:
         sent.get(30)
@@ -140,7 +140,7 @@ def live_through(cluster: LocalCluster, hold: Hold, zk: KazooClient) -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    """Two brokers; the leader's session outlives its being stopped."""
+    """Two brokers; the leader's session survives its pause."""
     with contextlib.ExitStack() as stack:
         made = LocalCluster(ClusterSettings(broker_ids=(LEADER, FOLLOWER)))
         made.brokers[LEADER].properties["zookeeper.session.timeout.ms"] = 30_000

@@ -1,4 +1,4 @@
-"""Brokers that know each other by Kerberos are led by us as by themselves; the Kerberos server is a real one."""
+"""We lead brokers with Kerberos as a native controller does; the Kerberos server is a real one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOGIN = "listener.name.inside.gssapi.sasl.jaas.config"
 
 
 def logs_in(address: str, keytab: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether a client that is none of Java's is let in."""
+    """Whether a client other than Java's can log in."""
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(keytab))
     monkeypatch.setenv("KRB5CCNAME", f"MEMORY:{keytab}")
     try:
@@ -57,7 +57,7 @@ def logs_in(address: str, keytab: Path, monkeypatch: pytest.MonkeyPatch) -> bool
 
 @asynccontextmanager
 async def ways_in(us: dict[str, Any], them: dict[str, Any]) -> AsyncIterator[tuple[SecuredDialer, Endpoint]]:
-    """A listener of ours with settings of theirs, and how we go there with ours."""
+    """A listener of ours with these settings, and our own client connection to it."""
     sasl = SaslSettings(("GSSAPI",), {"GSSAPI": Secret(them[LOGIN])}, them)
     sources = Sources(lambda: 0, lambda *_: None, lambda _: None, default_realm=REALM)
     access = ListenerAccess(None, partial(Login, listener_mechanisms(sasl, sources), lambda: 0))
@@ -68,7 +68,7 @@ async def ways_in(us: dict[str, Any], them: dict[str, Any]) -> AsyncIterator[tup
 
 
 def outcome(us: dict[str, Any], them: dict[str, Any]) -> str:
-    """Empty, or why we are not let in."""
+    """Empty, or the reason why the login fails."""
 
     async def story() -> None:
         async with ways_in(us, them) as (dialer, endpoint):
@@ -121,7 +121,7 @@ def test_one_ticket_is_enough_until_it_ends(kdc: Kdc) -> None:
 
 
 def test_nothing_else_waits_while_no_kerberos_server_answers(kdc: Kdc) -> None:
-    """The library waits for it, for seconds."""
+    """The library waits for the server, for seconds."""
     own = by_ticket(kdc.keytab("kafka/localhost"))
 
     async def story() -> float:
@@ -154,7 +154,7 @@ def test_brokers_with_kerberos_are_led(version: str, kdc: Kdc, tmp_path: Path, m
     ):
         ours.await_phase("active", 60)
         assert logs_in(f"localhost:{ours.port}", keytabs["alice"], monkeypatch)
-        # Whom no rule names is let in nowhere.
+        # A principal that no rule names cannot log in anywhere.
         assert not logs_in(f"localhost:{ours.port}", keytabs["mallory"], monkeypatch)
         refused = Client(cluster, tmp_path, "mallory", with_ticket(keytabs["mallory"])).create(ours.address, "orders")
         assert "Authentication failed" in refused.output, refused.output

@@ -1,6 +1,6 @@
-"""A hundred brokers, a topic of ten thousand partitions, and one that would grow beyond what ZooKeeper takes.
+"""A hundred brokers, a topic of ten thousand partitions, and one that would exceed ZooKeeper's limit.
 
-The brokers are simulated; ZooKeeper, the controller and what travels between them are real.
+The brokers are simulated; ZooKeeper, the controller and their connection are real.
 """
 
 from __future__ import annotations

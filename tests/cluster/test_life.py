@@ -1,4 +1,4 @@
-"""How a leader ends: at once when told to stop, by itself when its session has expired. It writes nothing later."""
+"""A leader ends at once when it is stopped, and by itself when its session has expired. It writes nothing later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_ONCE_S = 15.0  # on a busy machine; half the session
 
 
 def leaves_at_once(leader: Replica, zk: KazooClient) -> None:
-    """Told to stop, it ends well and both its znodes are gone, long before its session could expire."""
+    """Stopped, it exits cleanly and both its znodes are gone, long before its session could expire."""
     began = time.monotonic()
     leader.process.signal(signal.SIGTERM)
     wait_until(lambda: not leader.process.is_alive, "it ended", AT_ONCE_S)
@@ -103,7 +103,7 @@ def test_with_takeover_when_vacant_a_native_controller_is_left_alone(
 def test_a_leader_that_slept_through_its_session_stands_by_and_writes_nothing(
     cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
-    """A request that came while it slept waits in its socket, and is the first thing it sees when it wakes."""
+    """A request that arrives while it is paused waits in its socket, and is the first thing it reads afterwards."""
     session = {"zookeeper.session.timeout.ms": 2000}
     with Replica(cluster_3_9.zookeeper_connect, tmp_path, 901, **session) as first:
         first.await_phase("active")
@@ -134,7 +134,7 @@ def test_a_leader_that_slept_through_its_session_stands_by_and_writes_nothing(
 
 
 def everything(zk: KazooClient, at: TopicPartition) -> dict[str, bytes]:
-    """What ZooKeeper says of the controller and of one topic."""
+    """The controller's znodes and one topic's."""
     base = f"/brokers/topics/{at.topic}"
     paths = ("/controller", "/controller_epoch", base, f"{base}/partitions/0/state")
     return {path: zk.get(path)[0] for path in paths}

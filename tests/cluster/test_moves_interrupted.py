@@ -1,4 +1,4 @@
-"""Moves that are cancelled, redirected, overlapped or outgrown on real brokers, which cannot finish them in peace."""
+"""Moves on real brokers are cancelled, redirected, overlapped or outgrown before they can finish."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def created(rule: LedCluster, plans: Mapping[str, Plan]) -> dict[str, Topic]:
 def asked_for(
     rule: LedCluster, targets: Mapping[str, tuple[int, ...] | None], mode: Mode = Mode.SAFE
 ) -> set[ErrorCode]:
-    """Ask for the replicas of each topic's first partition, or that its move be cancelled; what is answered."""
+    """Request a move of each topic's first partition, or its cancellation; return the answers."""
     reassignments = tuple(
         PartitionReassignment(
             TopicPartition(TopicName(name), PartitionId(0)),
@@ -56,7 +56,7 @@ def has_joined(topic: Topic, broker: int) -> bool:
 
 
 def add_partition(cluster: LocalCluster, name: str, partition: int, replicas: tuple[int, ...]) -> None:
-    """Write one more partition into a topic's znode, as an old `kafka-topics --zookeeper` does."""
+    """Write one more partition into a topic's znode, like an old `kafka-topics --zookeeper`."""
     path = f"/brokers/topics/{name}"
     with zookeeper_client(cluster.zookeeper_connect) as client:
         data, stat = client.get(path)
@@ -66,7 +66,7 @@ def add_partition(cluster: LocalCluster, name: str, partition: int, replicas: tu
 
 
 def moving(rule: LedCluster) -> set[str]:
-    """The topics of which the controller says that something moves."""
+    """The topics with moves, according to the controller."""
     answer = ask(rule.leader.address, ListReassignments(None))
     assert isinstance(answer, ReassignmentsListed)
     return {move.topic_partition.topic for move in answer.moves}
@@ -83,7 +83,7 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
     with led(cluster, tmp_path) as rule:
         topics = created(rule, {n: two if n in ("reordered", "shrunk") else one for n in names})
         with muted(cluster.brokers[3]):
-            # All that must find it alive is asked at once: a slow machine may lose its session before the rest is done.
+            # Requests that need it alive go first: a slow machine may lose its session before the rest is done.
             begun: dict[str, tuple[int, ...] | None] = dict.fromkeys(("gently", "cancelled", "stacked"), (2, 3))
             begun |= dict.fromkeys(("redirected", "grown", "failed-over"), (3,))
             assert asked_for(rule, begun) == ACCEPTED
@@ -104,10 +104,10 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
             for target in ((2, 1), None, (2,)):
                 asked_for(
                     rule, {"stacked": target}
-                )  # what is in sync is done at once, and then nothing is to be cancelled
+                )  # a move with all replicas in sync is done at once, and leaves nothing to cancel
             add_partition(cluster, "grown", 1, (2, 1))
 
-            # The leader dies after a cancel; whoever follows knows of it.
+            # The leader dies after a cancellation; its successor knows of it.
             victim = rule.leader
             assert asked_for(rule, {"failed-over": None}) == ACCEPTED
             change = rule.pair.wait_for_leader(rule.pair.kill(victim), other_than=victim)
@@ -128,5 +128,5 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
             topics[name].plan = plan
             topics[name].await_arrival()
         for topic in sorted(topics.values(), key=lambda t: t.name != "stacked"):
-            topic.await_exact_disks(timeout_s=100)  # a deletion that nobody confirmed is asked for every 30 s
+            topic.await_exact_disks(timeout_s=100)  # an unconfirmed deletion is requested again every 30 s
         assert not moving(rule)

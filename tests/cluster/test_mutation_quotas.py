@@ -1,4 +1,4 @@
-"""Clients that change too many partitions hear and feel the same of our controller as of Kafka's own (KIP-599)."""
+"""Clients that change too many partitions get the same answers and delays from us as from Kafka (KIP-599)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from zk_layout.ids import TopicName
 COUNTED, MUTED, FREE = "counted", "muted", "free"
 EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 AT_ONCE_MS = 1_500
-"""What a request may take on a busy machine; throttle times shrink meanwhile."""
+"""The longest time of a request on a busy machine, by which throttle times shrink."""
 
-Told = tuple[list[tuple[ErrorCode, str | None]], int]
+Answered = tuple[list[tuple[ErrorCode, str | None]], int]
 
 
-def ask(address: str, client_id: str, *asked: tuple[TopicRequest, int]) -> list[tuple[Told, float]]:
-    """What becomes of the topics in each of several requests over one connection, its throttle time, and how long its
+def ask(address: str, client_id: str, *asked: tuple[TopicRequest, int]) -> list[tuple[Answered, float]]:
+    """The result for the topics in each of several requests over one connection, its throttle time, and how long its
     answer takes."""
 
-    async def in_turn() -> list[tuple[Told, float]]:
+    async def in_turn() -> list[tuple[Answered, float]]:
         connection, answers = connection_to(address), []
         try:
             for request, version in asked:
@@ -56,7 +56,7 @@ def ask(address: str, client_id: str, *asked: tuple[TopicRequest, int]) -> list[
     return asyncio.run(in_turn())
 
 
-def told(address: str, client_id: str, request: TopicRequest, version: int) -> Told:
+def asked_once(address: str, client_id: str, request: TopicRequest, version: int) -> Answered:
     ((answer, _),) = ask(address, client_id, (request, version))
     return answer
 
@@ -73,21 +73,21 @@ def gone(*names: str) -> DeleteTopics:
     return DeleteTopics(tuple(TopicReference(TopicName(name)) for name in names), 30_000)
 
 
-def story(address: str, name: str) -> list[Told]:
-    """Two partitions a second, 22 at once: one request after the other, each with its expected debt in mind."""
+def story(address: str, name: str) -> list[Answered]:
+    """Two partitions a second, 22 at once: one request after the other, each for its expected debt."""
     steps: Sequence[tuple[TopicRequest, int]] = (
         (new(f"{name}-a", f"{name}-b", partitions=40), 7),  # one of both, to a debt of 18
         (new(f"{name}-c", partitions=10), 5),  # an old client: 28
         (new(f"{name}-d", partitions=5, validate=True), 7),
         (new(f"{name}-d", partitions=5), 6),
-        (new(f"{name}-c", partitions=5), 7),  # is there already: not counted
+        (new(f"{name}-c", partitions=5), 7),  # exists already: not counted
         (grown(f"{name}-c", 11), 3),
         (grown(f"{name}-c", 12), 2),  # 30
         (gone(f"{name}-c"), 5),
         (gone(f"{name}-none"), 6),
         (gone(f"{name}-c"), 4),  # 42
     )
-    return [told(address, COUNTED, request, version) for request, version in steps]
+    return [asked_once(address, COUNTED, request, version) for request, version in steps]
 
 
 def muted(address: str, name: str) -> tuple[int, float]:
@@ -102,7 +102,7 @@ def muted(address: str, name: str) -> tuple[int, float]:
 
 
 def set_by_tool(cluster: LocalCluster, *how: str) -> None:
-    """Of the counted client, by Kafka's own tool."""
+    """Set the counted client's quota with Kafka's own tool."""
     whom = ("--entity-type", "clients", "--entity-name", COUNTED)
     changed = cluster.tools.run(
         "kafka-configs", "--bootstrap-server", cluster.bootstrap_servers, "--alter", *how, *whom
@@ -111,7 +111,7 @@ def set_by_tool(cluster: LocalCluster, *how: str) -> None:
 
 
 def set_by_hand(zk: KazooClient) -> None:
-    """Of the muted client of everybody's user, in another level's znode."""
+    """Write the muted client's quota for all users, in another level's znode."""
     entity = f"users/ANONYMOUS/clients/{MUTED}"
     zk.create(f"/config/{entity}", b'{"version":1,"config":{"controller_mutation_rate":"1.0"}}', makepath=True)
     notification = json.dumps({"version": 2, "entity_path": entity}).encode()
@@ -143,8 +143,10 @@ def test_changes_are_counted_refused_and_throttled_as_by_kafka(
         assert leader.measure("requests_throttled_total", kind="DeleteTopics") == 2
 
         set_by_tool(cluster_3_9, "--delete-config", "controller_mutation_rate")
-        wait_until(lambda: told(leader.address, COUNTED, new("ours-d", partitions=5), 7)[1] == 0, "it was not limited")
+        wait_until(
+            lambda: asked_once(leader.address, COUNTED, new("ours-d", partitions=5), 7)[1] == 0, "it was not limited"
+        )
         of_all = [f"{by}-{letter}" for by in ("native", "ours") for letter in "abde"]
-        told(leader.address, FREE, gone(*of_all), 5)
+        asked_once(leader.address, FREE, gone(*of_all), 5)
         assert not leader.complaints()
     zk.delete("/config/users/ANONYMOUS", recursive=True)

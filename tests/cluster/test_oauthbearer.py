@@ -1,4 +1,4 @@
-"""Brokers that know each other by tokens are led by us as by themselves, with tokens of an identity provider."""
+"""We lead brokers with OAUTHBEARER as a native controller does, with tokens of an identity provider."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LASTS_S = 10
 
 
 def gives_tokens(provider: Provider, has_ended: threading.Event) -> None:
-    """Each is good for some seconds only; brokers take what nobody has signed, as in a test they may."""
+    """Serve tokens that are valid for a few seconds; brokers accept unsigned ones in this test."""
     text = f'{OAUTHBEARER_LOGIN} required unsecuredLoginStringClaim_sub="controller" unsecuredLoginLifetimeSeconds='
     make = unsigned_tokens(parse_jaas(Secret(f'{text}"{LASTS_S}";')), lambda: round(time.time() * 1000))
     while True:
@@ -60,7 +60,7 @@ def test_brokers_with_tokens_are_led(tmp_path: Path) -> None:
                 to = ["--bootstrap-server", f"localhost:{leader.port}", "--command-config", str(bob.file), "--list"]
                 command = [sys.executable, "-m", "controller", "reassign", *to]
                 ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-                assert "luster authorization failed" in ran.stdout + ran.stderr  # Bob is known, and has not the right
+                assert "luster authorization failed" in ran.stdout + ran.stderr  # Bob is known, but lacks the right
 
                 Walk(cluster, leader, tmp_path, with_token).run()
                 assert SECRET not in leader.process.log_file.read_text(errors="replace")

@@ -1,7 +1,7 @@
-"""Odd bytes are answered by our node where a broker answers them, and cost the connection where they do there.
+"""Our node answers odd bytes, or closes the connection, exactly where a broker does.
 
-What can be read at all is compared byte by byte in tests/unit/wire/test_odd_bytes.py, with Kafka's own classes; here it
-is what comes back.
+tests/unit/wire/test_odd_bytes.py compares the decoding byte by byte with Kafka's own classes; here are
+the answers.
 """
 
 from __future__ import annotations

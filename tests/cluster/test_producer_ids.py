@@ -1,4 +1,4 @@
-"""Idempotent producers, which is what Java producers are unless told otherwise, get their ids while we are controller.
+"""Idempotent producers, as Java's are by default, get their ids while we are the controller.
 
 Brokers keep a block of 1000 ids each and ask the controller for the next one when it is used up, or after a restart.
 """
@@ -25,17 +25,17 @@ from zk_layout.ids import BrokerEpoch, BrokerId
 
 BLOCK = "/latest_producer_id_block"
 MORE_THAN_A_BLOCK = 1_100
-LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS: the next block is on its way
+LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS: the next block is being fetched
 
 
 def last_id(zk: KazooClient) -> int:
-    """The highest id handed out to any broker; -1 where none was."""
+    """The highest id allocated to any broker; -1 if none was."""
     data = zk.get(BLOCK)[0]
     return int(json.loads(data)["block_end"]) if data else -1
 
 
 def produce(cluster: LocalCluster, topic: str, record: str) -> None:
-    """By Kafka's own console producer, with its defaults."""
+    """Produce with Kafka's own console producer and its defaults."""
     servers = ("--bootstrap-server", cluster.bootstrap_servers)
     result = cluster.tools.run("kafka-console-producer", *servers, "--topic", topic, stdin=record + "\n")
     assert result.exit_code == 0, result.output
@@ -43,14 +43,14 @@ def produce(cluster: LocalCluster, topic: str, record: str) -> None:
 
 
 def producer_ids_in(cluster: LocalCluster, topic: str, broker: int) -> list[int]:
-    """Who wrote the batches of partition 0, as the broker's log on disk says."""
+    """The producer ids of partition 0's batches, in the broker's log on disk."""
     (segment,) = cluster.brokers[broker].log_dir.glob(f"{topic}-0/*.log")
     dump = cluster.tools.run("kafka-dump-log", "--files", str(segment))
     return [int(found) for found in re.findall(r"producerId: (-?\d+)", dump.output)]
 
 
 def ask_for_producer_ids(port: int, count: int) -> list[int]:
-    """InitProducerId (22), version 1, without a transactional id, until so many ids were given."""
+    """Send InitProducerId (22), version 1, without a transactional id, until so many ids were allocated."""
     request = framed(struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000))
     ids: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Real brokers say how far a throttled move is: predictions come true, and what is known survives its controller."""
+"""Real brokers report a throttled move's progress: predictions come true, and the figures survive a fail-over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
 STATUSES = "/admin/reassign_partitions_status"
-# Followers that fetch in small steps, and a quota that looks at two seconds only: a throttle is smooth at once.
+# Followers fetch in small steps, and the quota covers two seconds only: a throttle is smooth at once.
 SMOOTH = {
     "log.segment.delete.delay.ms": 1000,
     "replica.fetch.max.bytes": 64 * 1024,
@@ -37,7 +37,7 @@ RETENTION_MS = 6_000
 
 @pytest.fixture(scope="module", params=["3.9.1", "2.4.1"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Two brokers, from whose first to whose second replicas move."""
+    """Two brokers; replicas move from the first to the second."""
     try:
         cluster = LocalCluster(ClusterSettings(version=request.param, broker_ids=(1, 2), overrides=SMOOTH))
     except (JavaUnavailable, JarsUnavailable) as error:
@@ -59,7 +59,7 @@ class Moving:
         Traffic(cluster.bootstrap_servers, name, 1).fill({0: BYTES})
 
     def throttle(self, bytes_s: int | None) -> None:
-        """As kafka-configs does it for ZooKeeper."""
+        """Set a throttle like kafka-configs in ZooKeeper."""
         ends = ("leader", "follower")
         rates = {} if bytes_s is None else {f"{end}.replication.throttled.rate": str(bytes_s) for end in ends}
         replicas = {f"{end}.replication.throttled.replicas": "*" for end in ends}
@@ -76,7 +76,7 @@ class Moving:
 
 
 def ask(replica: Replica, at: TopicPartition, *brokers: int) -> RequestId:
-    """Ask for a move; the id of the request."""
+    """Request a move; return the request's id."""
     target = tuple(BrokerId(b) for b in brokers) or None
     altered = replica.ask(AlterReassignments((PartitionReassignment(at, target),)))
     assert [r.error for r in altered.results] == [ErrorCode.NONE], altered
@@ -85,7 +85,7 @@ def ask(replica: Replica, at: TopicPartition, *brokers: int) -> RequestId:
 
 
 def moves(replica: Replica) -> list[dict[str, Any]]:
-    """What moves, over HTTP."""
+    """The moves in progress, over HTTP."""
     status, text = replica.get("/reassignments")
     assert status == 200, text
     found: list[dict[str, Any]] = json.loads(text)
@@ -93,7 +93,7 @@ def moves(replica: Replica) -> list[dict[str, Any]]:
 
 
 def status_of(replica: Replica, request: int) -> dict[str, Any]:
-    """A request, over HTTP; empty where it is not known."""
+    """A request's status, over HTTP; empty if unknown."""
     status, text = replica.get(f"/reassignments/requests/{request}")
     return json.loads(text) if status == 200 else {}
 
@@ -105,7 +105,7 @@ def znode_of(zk: KazooClient, request: int) -> dict[str, Any]:
 
 
 class Course(Struct):
-    """What was shown of a move while it lasted.
+    """The figures shown during a move.
 
     Units:
         Times are in monotonic seconds.
@@ -117,7 +117,7 @@ class Course(Struct):
 
     @property
     def half_way(self) -> tuple[float, float]:
-        """When half was copied, and how many seconds were then said to remain."""
+        """The time at which half was copied, and the predicted remaining seconds then."""
         for at, progress in self.seen:
             for replica in progress["replicas"]:
                 if replica["remaining_seconds"] and 2 * replica["copied_bytes"] >= replica["total_bytes"]:
@@ -125,7 +125,7 @@ class Course(Struct):
         raise AssertionError(f"never half way: {self.seen}")
 
     def text(self, version: str) -> str:
-        """The figures, for who reads them."""
+        """The figures for a person."""
         at, remaining = self.half_way
         off, whole, rest = abs(at + remaining - self.ended), self.ended - self.began, self.ended - at
         return (
@@ -136,7 +136,7 @@ class Course(Struct):
 
 
 def follow(replica: Replica, began: float) -> Course:
-    """Look at the only move there is until there is none."""
+    """Observe the only move until it ends."""
     seen = []
     while found := moves(replica):
         (move,) = found
@@ -184,7 +184,7 @@ def test_the_end_predicted_half_way_is_near_the_real_one(
 
 @pytest.fixture
 def foreign(zk: KazooClient) -> Iterator[int]:
-    """Two znodes among the statuses that somebody else wrote; one has a number."""
+    """Two foreign znodes among the statuses; one has a number."""
     zk.ensure_path(STATUSES)
     number = max(map(int, zk.get_children(STATUSES)), default=0) + 5
     names = (str(number), "somebody")

@@ -1,4 +1,4 @@
-"""With `auto` the brokers' protocol version is found out, and followed when the last broker has been raised."""
+"""With `auto` the controller detects the brokers' protocol version, and follows when the last broker is raised."""
 
 from __future__ import annotations
 

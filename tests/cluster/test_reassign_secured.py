@@ -1,4 +1,4 @@
-"""`kafka-zk-controller reassign` on a listener that wants TLS and a password, with a Java client's properties file."""
+"""`kafka-zk-controller reassign` on a listener with TLS and passwords, with a Java client's properties file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "horse staple"
 
 
 class Secured(Struct, frozen=True):
-    """Where the listener is, and the certificate that vouches for it."""
+    """The listener's address and its certificate."""
 
     address: str
     certificate: Path
@@ -29,7 +29,7 @@ class Secured(Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One broker 3.9.1 with a second listener, SASL_SSL, whose certificate is its own."""
+    """One broker 3.9.1 with a second listener, SASL_SSL, and a self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate")
     directory, port = tmp_path_factory.mktemp("secured"), free_port()

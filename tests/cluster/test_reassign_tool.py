@@ -45,7 +45,7 @@ _names = count(1)
 
 
 class Said(NamedTuple):
-    """What a call printed, both streams together, and how it ended."""
+    """A call's output, both streams together, and its exit code."""
 
     exit_code: int
     text: str
@@ -53,7 +53,7 @@ class Said(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Brokers that copy in small steps, led by themselves."""
+    """Brokers that copy in small steps, led by a native controller."""
     try:
         for version in TOOLS:
             kafka_class_path(version)
@@ -64,7 +64,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(params=["theirs", "ours"])
 def ruler(request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path: Path) -> Iterator[str]:
-    """Whose controller leads."""
+    """The controller that leads."""
     with ExitStack() as stack:
         if request.param == OURS:
             stack.enter_context(led(cluster, tmp_path))
@@ -97,7 +97,7 @@ def ours_json(*arguments: str) -> list[dict[str, Any]]:
 
 
 class Subject:
-    """A topic of one tool's own; all have the same assignment, so that the answers can be compared."""
+    """A topic for one tool; all have the same assignment, so that the answers can be compared."""
 
     def __init__(self, cluster: LocalCluster, who: str, directory: Path) -> None:
         self.who, self.cluster = who, cluster
@@ -116,7 +116,7 @@ class Subject:
         Traffic(self.cluster.bootstrap_servers, self.name, len(BEFORE)).fill(dict.fromkeys(BEFORE, size_bytes))
 
     def run(self, action: str, *more: str) -> tuple[int, list[str]]:
-        """An action with the file, and what is the same whoever says it."""
+        """Run an action with the file; return the output that all tools share."""
         said = call(self.who, "--bootstrap-server", self.cluster.bootstrap_servers, action, *self.given(action), *more)
         return said.exit_code, self.normal(said.text)
 
@@ -124,7 +124,7 @@ class Subject:
         return () if action == "--list" else ("--reassignment-json-file", str(self.file))
 
     def normal(self, text: str) -> list[str]:
-        """Without the topic's name, traces of Java, what only we tell, and slips that were mended."""
+        """Remove the topic's name, Java's traces, our own additions, and slips that later versions corrected."""
         text = text.replace(self.name, "T").replace(" is complete.", " is completed.")
         text = text.replace("moves are active.Clearing", "moves are active.\nClearing")  # 3.9 forgets the line's end
         text = _CLEARED_ON_OURS.sub(r"\1", text)
@@ -135,7 +135,7 @@ class Subject:
         return [line for line in lines if not _NOT_COMPARED.match(line)]
 
     def settings(self) -> dict[str, Mapping[str, str]]:
-        """What the tool left in ZooKeeper about this topic and the brokers."""
+        """The tool's settings in ZooKeeper for this topic and the brokers."""
         with zookeeper_client(self.cluster.zookeeper_connect) as client:
             return {
                 entity.replace(self.name, "T"): config
@@ -156,7 +156,7 @@ Journey = Callable[[Subject], Iterator[tuple[str, object]]]
 
 
 def throttled_and_cancelled(subject: Subject) -> Iterator[tuple[str, object]]:
-    """A move that is throttled, throttled otherwise, looked at, and given up."""
+    """A move that is throttled, throttled differently, verified, and cancelled."""
     subject.fill()
     yield "execute", subject.run("--execute", "--throttle", "1000")
     yield "its throttles", subject.settings()
@@ -171,7 +171,7 @@ def throttled_and_cancelled(subject: Subject) -> Iterator[tuple[str, object]]:
 
 
 def walked(journey: Journey, cluster: LocalCluster, who: Sequence[str], directory: Path) -> list[dict[str, object]]:
-    """One after the other, since each sees the moves of all."""
+    """Run the tools one after the other, because each sees all moves."""
     return [dict(journey(Subject(cluster, one, directory))) for one in who]
 
 

@@ -1,6 +1,6 @@
 """Hundreds of moves through `/admin/reassignments` (KIP-236), changed and cancelled across a crash of the leader.
 
-One broker is mute meanwhile, though its session goes on: moves to it stay in progress until it goes on.
+One broker is paused meanwhile, within its session time-out: moves to it stay in progress until it resumes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 FOLDER = "/admin/reassignments"
 LEGACY = "/admin/reassign_partitions"
-# Names with dashes and digits, one of them another's with a number behind.
+# Names with dashes and digits, one of them another's plus a number.
 TOPICS = {"2024-11-07": 80, "a-1": 50, "a-1-2": 50, "7": 20, "by-others-0": 40}
 BEFORE: tuple[int, ...] = (1, 2)
 FIRST: tuple[int, ...] = (3, 2)
@@ -38,7 +38,7 @@ Plan = dict[At, tuple[int, ...]]
 
 @pytest.fixture(scope="module")
 def patient_cluster() -> Iterator[LocalCluster]:
-    """Brokers 3.9.1 whose sessions outlive a long silence."""
+    """Brokers 3.9.1 whose sessions survive a long pause."""
     try:
         cluster = LocalCluster(ClusterSettings(overrides={"zookeeper.session.timeout.ms": 110_000}))
     except (JavaUnavailable, JarsUnavailable) as error:
@@ -48,7 +48,7 @@ def patient_cluster() -> Iterator[LocalCluster]:
 
 
 class Person:
-    """Somebody with a ZooKeeper client, who writes again what a controller says it cannot follow."""
+    """A person with a ZooKeeper client, who writes refused children again."""
 
     def __init__(self, zookeeper: KazooClient) -> None:
         self.zookeeper = zookeeper
@@ -71,7 +71,7 @@ class Person:
         return int(self.zookeeper.get("/controller_epoch")[0])
 
     def write(self, plan: Plan) -> None:
-        """Give each partition's child this target, whether it is there or not."""
+        """Create or change each partition's child to this target."""
         for at, replicas in plan.items():
             data = json.dumps({"version": 1, "assignment": list(replicas)}).encode()
             try:
@@ -96,7 +96,7 @@ class Person:
         return found
 
     def assignments(self, key: str = "replicas") -> Plan:
-        """Where each partition's replicas are; with another key, which are being added or removed."""
+        """Each partition's replicas; with another key, those being added or removed."""
         found: Plan = {}
         for name in TOPICS:
             topic = json.loads(self.zookeeper.get(f"/brokers/topics/{name}")[0])
@@ -105,14 +105,14 @@ class Person:
         return found
 
     def targets(self) -> Plan:
-        """Where what moves is going."""
+        """The targets of the moves in progress."""
         replicas, adding = self.assignments(), self.assignments("adding_replicas")
         removing = self.assignments("removing_replicas")
         moving = {at for at in replicas if adding.get(at) or removing.get(at)}
         return {at: tuple(r for r in replicas[at] if r not in removing.get(at, ())) for at in moving}
 
     def insists(self, wanted: Plan) -> bool:
-        """Whether everything moves where it was asked for; what a native controller made void is written again."""
+        """Whether all moves have the requested targets; children that a native controller ignored are written again."""
         shown, targets, replicas = self.shown(), self.targets(), self.assignments()
         missed = {
             at: target
@@ -140,7 +140,7 @@ def _request(leader: Replica, plan: dict[At, tuple[int, ...] | None]) -> None:
     assert {result.error for result in answer.results} == {ErrorCode.NONE}, answer
 
 
-# Who is to do what: 200 partitions through children, the others by a request and by the legacy znode.
+# 200 partitions move through children, the others by a request and by the legacy znode.
 BY_CHILD: list[At] = [(t, n) for t, count in TOPICS.items() if t != "by-others-0" for n in range(count)]
 CHANGED, PUT_BACK, DELETED, OVERRULED = BY_CHILD[:50], BY_CHILD[50:75], BY_CHILD[75:100], BY_CHILD[100:110]
 BY_LEGACY: list[At] = [("by-others-0", n) for n in range(20)]
@@ -148,7 +148,7 @@ BY_REQUEST: list[At] = [("by-others-0", n) for n in range(20, 40)]
 
 
 def _start_while_the_leader_dies(person: Person, victim: Replica, successor: Replica) -> Plan:
-    """Half before the leader dies, the others' moves in between; half, and the first changes, while nobody leads."""
+    """Half before the leader dies, the others' moves in between; half, and the first changes, without a leader."""
     person.write(dict.fromkeys(BY_CHILD[:60], FIRST))
     entries = [{"topic": t, "partition": n, "replicas": list(FIRST)} for t, n in BY_LEGACY]
     person.zookeeper.create(LEGACY, json.dumps({"version": 1, "partitions": entries}).encode())
@@ -167,13 +167,13 @@ def _start_while_the_leader_dies(person: Person, victim: Replica, successor: Rep
     moving = {at: target for at, target in wanted.items() if target != BEFORE}
     moving |= dict.fromkeys([*BY_LEGACY, *BY_REQUEST], FIRST)
     assert person.shown() == moving
-    # Only one of Kafka's own controllers, if it led for a moment, can make a request void.
+    # Only a native controller that led for a moment can ignore a request.
     assert person.repeated == 0 or person.epoch() > epoch + 1
     return moving
 
 
 def _change_while_the_successor_leads(person: Person, successor: Replica, moving: Plan) -> Plan:
-    """The czxid says which move it is, the mzxid whether it was changed."""
+    """The czxid identifies the move, the mzxid its last change."""
     watched = {at: person.zookeeper.exists(_path(at)) for at in (CHANGED[25], OVERRULED[0], BY_CHILD[199])}
     person.write(dict.fromkeys(CHANGED[25:], SECOND))
     _request(successor, dict.fromkeys(OVERRULED, SECOND))
@@ -217,7 +217,7 @@ def test_two_hundred_moves_start_change_and_are_cancelled_across_the_death_of_th
 
         wait_until(lambda: not person.shown(), "the folder was empty", SLOW_S)
         wait_until(lambda: zookeeper.exists(LEGACY) is None, "the legacy znode was gone", SLOW_S)
-        time.sleep(1)  # whatever would come back had the time to
+        time.sleep(1)  # everything that might return had the time to
         assert person.shown() == person.targets() == {}
         replicas = person.assignments()
         assert {at: replicas[at] for at in moving} == moving

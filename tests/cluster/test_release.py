@@ -1,4 +1,4 @@
-"""`kafka-zk-controller release`: a native controller rules, however many of our replicas run, until it is undone."""
+"""`kafka-zk-controller release`: a native controller leads until it is undone, however many of our replicas run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RELEASED = "/kafka_zk_controller/released"
 
 @pytest.fixture
 def released(zk: KazooClient) -> Iterator[None]:
-    """Takes the release back at the end."""
+    """Undo the release at the end."""
     yield
     if zk.exists(RELEASED):
         zk.delete(RELEASED)
 
 
 def release(*options: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, report and complaints of the command."""
+    """Run the command; return its exit code, output and errors."""
     run = subprocess.run(
         (sys.executable, "-m", "controller", "release", "--output", "json", *options),
         capture_output=True,
@@ -41,7 +41,7 @@ def release(*options: str) -> tuple[int, dict[str, Any], str]:
 
 
 def is_served(zk: KazooClient, name: str) -> None:
-    """Whoever rules gives a new topic its leader."""
+    """Check that the current controller gives a new topic its leader."""
     zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
     wait_until(lambda: zk.exists(f"/brokers/topics/{name}/partitions/0/state"), f"{name} had a leader")
 
@@ -83,7 +83,7 @@ def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
 
 
 def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalCluster) -> None:
-    connect = f"{cluster_3_9.zookeeper_connect}/nobody-is-here"
+    connect = f"{cluster_3_9.zookeeper_connect}/no-cluster-here"
     code, _, complaints = release("--zookeeper", connect)
 
     assert code == 1
@@ -92,9 +92,9 @@ def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalC
     )
 
     with zookeeper_client(cluster_3_9.zookeeper_connect) as zookeeper:
-        zookeeper.ensure_path("/nobody-is-here/brokers/ids")
+        zookeeper.ensure_path("/no-cluster-here/brokers/ids")
         code, _, complaints = release("--zookeeper", connect)
-        zookeeper.delete("/nobody-is-here", recursive=True)
+        zookeeper.delete("/no-cluster-here", recursive=True)
 
     assert code == 1
     assert complaints == "error: no broker is registered that could take over the cluster: start one, or use --force\n"

@@ -1,4 +1,4 @@
-"""ZooKeeper comes back from an older copy of its data: the controller goes on without a restart, from what is there."""
+"""ZooKeeper is restored from an older copy of its data: the controller continues from it without a restart."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.cluster.replica import Replica, holder, wait_until
 
 OWN_ID = 901
 VERSIONS = "version-2"
-"""Where ZooKeeper keeps its snapshots and logs."""
+"""ZooKeeper's folder of snapshots and logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
-    """One that the test may stop."""
+    """A server that the test may stop."""
     try:
         made = ZooKeeperServer(tmp_path / "zookeeper")
     except LabError as error:
@@ -54,7 +54,7 @@ def test_the_process_leads_again_after_zookeeper_was_restored_from_an_older_copy
         with zookeeper_client(server.connect) as zk:
             for number in range(50):
                 zk.create(f"/later-{number}")
-            # What the process has seen of ZooKeeper must be later than the copy: it is there again, and answers.
+            # The process must have seen a later zxid than the copy's: wait until it is back, and answers.
             request = "/admin/delete_topics/of-no-topic"
             zk.create(request)
             wait_until(lambda: zk.exists(request) is None, "the leader took the request away")

@@ -1,4 +1,4 @@
-"""Rights as brokers with an AclAuthorizer have them: do we follow what they write, and they what we write?"""
+"""With an AclAuthorizer, do we follow the ACLs that brokers write, and they ours?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WITH_AUTHORIZER = {
 
 @pytest.fixture(scope="module", params=["2.4.1", "3.9.1"])
 def guarded(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """One broker, whose clients may do everything, and which decides about others by rights."""
+    """One broker, on which super users may do everything, and others need ACLs."""
     try:
         cluster = LocalCluster(ClusterSettings(version=request.param, broker_ids=(1,), overrides=WITH_AUTHORIZER))
     except (JavaUnavailable, JarsUnavailable) as error:
@@ -50,14 +50,14 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 def kafka_acls(cluster: LocalCluster, *args: str) -> str:
-    """What Kafka's own tool says, asking the broker."""
+    """The output of Kafka's own tool, which asks the broker."""
     said = cluster.tools.run("kafka.admin.AclCommand", "--bootstrap-server", cluster.bootstrap_servers, *args)
     assert said.exit_code == 0, said.output
     return said.stdout
 
 
 async def _changed(cluster: LocalCluster, changes: list[tuple[tuple[str, ...], ResourcePattern, bool]]) -> None:
-    """Each change is made by the tool, and followed until ann may, or may not, describe the resource."""
+    """Change ACLs with the tool, and wait until ann may, or may not, describe the resource."""
     bridge = Bridge(ZooKeeperSettings(cluster.zookeeper_connect))
     follower = ClusterFollower(lambda: bridge, judges=True)
     rights = RightsInForce(follower, AuthorizerSettings())

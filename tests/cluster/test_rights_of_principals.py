@@ -1,7 +1,7 @@
-"""Principals × requests × resources: through our node nobody is allowed, or denied, what a broker decides otherwise.
+"""Principals × requests × resources: our node allows and denies the same as a broker.
 
-Where our node cannot answer for a broker it closes the connection, so that the client asks a broker. It may do so only
-where the broker denies something, or where the answer depends on who asks.
+If our node cannot answer for a broker it closes the connection, so that the client asks a broker. It may do so only
+if the broker denies something, or if the answer depends on the principal.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ NO_ARRAY = b"\xff\xff\xff\xff"
 
 
 class Api(Struct, frozen=True):
-    """One request: with the first version of Kafka whose brokers know it."""
+    """One request, and the first version of Kafka that has it."""
 
     name: str
     key: int
@@ -109,7 +109,7 @@ def configs(*resources: tuple[int, str]) -> list[Api]:
     ]
 
 
-# A controller that nobody has elected, and a life of the broker that is over: a broker refuses what it is told.
+# A controller that was never elected, and an old life of the broker: a broker refuses the command.
 SENDER = b"\0\0\0\x63" + bytes(4) + bytes(8)
 REPLICAS = b"\2\0\0\0\1"
 PARTITION = bytes(4) + bytes(4) + b"\0\0\0\1" + bytes(4) + REPLICAS + bytes(4) + REPLICAS + b"\1\1\0"
@@ -156,7 +156,7 @@ APIS = (
         array(array(text("user") + text("zz")) + array(text("producer_byte_rate") + bytes(8) + b"\1")) + b"\1",
         "2.6",
     ),
-    # Of all users: a broker 3.9.1 has no answer at all to who has not the right.
+    # For all users: a broker 3.9.1 sends no answer at all without the right.
     Api("DescribeUserScramCredentials", 50, 0, b"\2" + compact("zz") + b"\0\0", "2.7", is_flexible=True),
     Api("AlterUserScramCredentials", 51, 0, b"\2" + compact("zz") + b"\1\0" + b"\1\0", "2.7", is_flexible=True),
     Api("AlterPartition", 56, 2, b"\0\0\0\x63" + bytes(8) + b"\1\0", "3.5", is_flexible=True),
@@ -195,7 +195,7 @@ def judging(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 @contextmanager
 def running(version: str, settings: Mapping[str, Any] = SETTINGS) -> Iterator[LocalCluster]:
-    """Two brokers, and rights that are there before they start."""
+    """Two brokers, and ACLs that exist before they start."""
     cluster = LocalCluster(ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings))
     for broker in cluster.brokers.values():
         at = f"{LISTENER}://127.0.0.1:{broker.port}"
@@ -220,7 +220,7 @@ def running(version: str, settings: Mapping[str, Any] = SETTINGS) -> Iterator[Lo
 
 
 def errors_in(read: Any) -> list[int]:
-    """Every refusal in an answer, wherever it is."""
+    """Every error in an answer, at any depth."""
     if isinstance(read, tuple | list):
         return [error for part in read for error in errors_in(part)]
     if not is_dataclass(read):
@@ -232,7 +232,7 @@ def errors_in(read: Any) -> list[int]:
 
 
 def answers(address: str, user: str, apis: list[Api]) -> list[list[int] | str]:
-    """The refusals that somebody gets to each request, or that the connection is closed."""
+    """A principal's errors for each request, or that the connection is closed."""
     security = TowardsBrokers(
         BrokerSecurity(PROTOCOL, None, "PLAIN", Secret(jaas(user))), time.monotonic, lambda *_: None
     )
@@ -294,7 +294,7 @@ def test_who_may_do_what_through_our_node_may_do_it_through_a_broker(judging: Lo
     assert different == []
     assert all(errors == [] for errors in expected["admin"])
     closed = [api.key for api, errors in zip(apis, found["admin"], strict=True) if errors == CLOSED]
-    assert closed == [41]  # tokens: the answer depends on who asks
+    assert closed == [41]  # tokens: the answer depends on the principal
     assert sum(bool(errors) for user in USERS for errors in expected[user]) > 100
 
 

@@ -70,7 +70,7 @@ def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) 
 
 
 def restart_during_a_move(topic: Topic, broker: int, version: str, **properties: object) -> None:
-    """A move begins, and a broker of it is replaced by a newer one; the move comes to its end."""
+    """Start a move, and replace one of its brokers by a newer one; the move finishes."""
     began = time.monotonic()
     cluster = topic.led.cluster
     choose(topic)
@@ -91,7 +91,7 @@ def choose(topic: Topic) -> None:
 
 
 def raise_the_brokers(topic: Topic) -> str:
-    """While they differ, some ask our controller, which still has the old version, and the others write znodes."""
+    """Raise the brokers: meanwhile some ask our controller, which has the old version, the others write znodes."""
     rule = topic.led
     first, *rest = rule.cluster.brokers
     requests, notifications = isr_requests(rule.leader), notified(rule)
@@ -104,9 +104,9 @@ def raise_the_brokers(topic: Topic) -> str:
 
 
 def move_until(topic: Topic, is_so: Callable[[], bool], at_most: int = 6) -> None:
-    """Move on until it is so: which broker leads what, and changes its ISR, is chance.
+    """Move partitions until the condition holds: which broker leads and changes an ISR is chance.
 
-    An old leader tells of an ISR five seconds after its last change of one, or later.
+    An old leader notifies of an ISR change at least five seconds after its last one.
     """
     for _ in range(at_most):
         deadline = time.monotonic() + NOTIFIES_WITHIN_S
@@ -121,7 +121,7 @@ def move_until(topic: Topic, is_so: Callable[[], bool], at_most: int = 6) -> Non
 
 
 def raise_ours(rule: LedCluster) -> None:
-    """As docs/operations.md says: the line in the file, then one replica after the other, the leader last."""
+    """Raise our version as in docs/operations.md: change the file, restart the replicas in turn, the leader last."""
     leader = rule.leader
     for replica in sorted(rule.pair.members, key=lambda member: member is leader):
         settings = replica.config_file.read_text()
@@ -134,18 +134,18 @@ def raise_ours(rule: LedCluster) -> None:
 
 
 def is_ready(replica: Replica) -> bool:
-    """Whether it leads, or stands by knowing who does."""
+    """Whether it leads, or stands by and knows the leader."""
     return replica.status().get("is_ready") is True
 
 
 def notified(rule: LedCluster) -> int:
-    """How many notifications of ISR changes came and went."""
+    """The number of ISR notifications so far."""
     with zookeeper_client(rule.cluster.zookeeper_connect) as client:
         return int(client.exists("/isr_change_notification").cversion)
 
 
 def topic_id(rule: LedCluster) -> str | None:
-    """The id of the topic that moves."""
+    """The id of the moving topic."""
     return rule.znodes.topics()[TopicName("orders")].topic_id
 
 

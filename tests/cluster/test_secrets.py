@@ -1,4 +1,4 @@
-"""Where do passwords, keys and tokens turn up that this process was given? Nowhere."""
+"""Where do the passwords, keys and tokens of this process appear? Nowhere."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LIST_GROUPS = framed(b"\0\x10\0\0\0\0\0\1\xff\xff")
 
 
 def hidden_things() -> Iterator[str]:
-    """All that must turn up nowhere, in each spelling."""
+    """All secrets, in each spelling."""
     for text in (STORE, ANN, BOB, NEW, WRONG, TOKEN_KEY, WEB, WEB_HASH, FORGED, TRUST_PASSWORD):
         yield text
         yield base64.b64encode(text.encode()).decode().rstrip("=")[:-1]
@@ -61,12 +61,12 @@ def hidden_things() -> Iterator[str]:
 
 
 def leaks(where: str, text: str) -> list[str]:
-    """Which secrets are there."""
+    """The secrets that appear."""
     return [f"{where}: {secret}" for secret in hidden_things() if secret in text]
 
 
 def settings(authority: Authority, directory: Path, ports: Iterable[int]) -> dict[str, Any]:
-    """Every kind of secret that there is."""
+    """Settings with every kind of secret."""
     inside, outside, bearers = ports
     web = directory / "web.yml"
     web.write_text(f"basic_auth_users:\n  watch: {WEB_HASH}\n")
@@ -100,14 +100,14 @@ def settings(authority: Authority, directory: Path, ports: Iterable[int]) -> dic
 
 
 class Clients:
-    """Those who log in, with the right secrets and with wrong ones."""
+    """Clients that log in, with right secrets and wrong ones."""
 
     def __init__(self, authority: Authority, ports: dict[str, int]) -> None:
         self._tls = TlsSettings(None, TrustStore(StoreType.PEM, str(authority.trusted_pem)))
         self._ports = ports
 
     def ask(self, listener: str, mechanism: str, jaas: str, question: bytes) -> bytes | None:
-        """The answer; None to whom is not let in."""
+        """The answer; None if the login fails."""
         secured = BrokerSecurity("SASL_SSL", self._tls, mechanism, Secret(jaas))
         dialer = SecuredDialer(TowardsBrokers(secured, time.monotonic, lambda *_: None))
         endpoint = Endpoint(listener, "127.0.0.1", self._ports[listener], "SASL_SSL")
@@ -134,7 +134,7 @@ class Clients:
         return self.ask("INSIDE", "SCRAM-SHA-512", jaas, question)
 
     def send_raw(self, listener: str, *frames: bytes) -> None:
-        """Whatever that comes to."""
+        """Send bytes, and ignore the result."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
@@ -148,7 +148,7 @@ class Clients:
 
 
 def get(replica: Replica, path: str, password: str) -> str:
-    """A page with its headers, be it a refusal; empty while nobody answers."""
+    """A page with its headers, even a refusal; empty without an answer."""
     request = urllib.request.Request(f"http://127.0.0.1:{replica.http_port}{path}")
     request.add_header("Authorization", "Basic " + base64.b64encode(f"watch:{password}".encode()).decode())
     try:

@@ -1,6 +1,6 @@
-"""Real brokers that talk over SASL_SSL, or over TLS with certificates on both sides, are led by us as by themselves.
+"""We lead real brokers with SASL_SSL, or TLS with certificates on both sides, as a native controller does.
 
-Each step is also tried by a principal without the right, who gets Kafka's error and changes nothing.
+A principal without the right also tries each step, gets Kafka's error and changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.cluster.secured import (
     STORE_PASSWORD,
     VERSIONS,
     Client,
-    assert_no_secret_is_told,
+    assert_no_secret_is_shown,
     by_certificate,
     by_password,
     jaas,
@@ -60,7 +60,7 @@ REAUTH_MS = 6_000  # brokers log in again all the time, too
 
 
 def logs_in(authority: Authority, address: str, user: str, password: str, **other: Any) -> bool:
-    """Whether a client that is none of Java's is let in, on SASL_SSL with SCRAM if it is not said otherwise."""
+    """Whether a client other than Java's can log in, by default on SASL_SSL with SCRAM."""
     how = {"security_protocol": "SASL_SSL", "sasl_mechanism": SCRAM, "ssl_cafile": str(authority.trusted_pem), **other}
     try:
         admin = KafkaAdminClient(
@@ -80,7 +80,7 @@ def logs_in(authority: Authority, address: str, user: str, password: str, **othe
 
 
 class Connected:
-    """Somebody who stays connected for as long as the login counts, and then logs in again."""
+    """A client that stays connected as long as its login is valid, and then logs in again."""
 
     def __init__(self, authority: Authority, address: str, user: str) -> None:
         tls = TlsSettings(None, TrustStore(StoreType.PEM, str(authority.trusted_pem)))
@@ -99,7 +99,7 @@ class Connected:
         self._runner.close()
 
     def is_let_in(self) -> bool:
-        """Whether the versions are told; whoever is still connected is asked nothing."""
+        """Whether ApiVersions is answered; if connected, without a new login."""
         try:
             self._runner.run(self._connection.versions(10))
         except Unreachable:
@@ -107,7 +107,7 @@ class Connected:
         return True
 
     def asks_for_a_broker(self) -> bool:
-        """Whether there is an answer from a node that has to ask a broker for it."""
+        """Whether a node that must ask a broker answers."""
         question = encode_question(BrokerId(1), ["broker.id"], self._connection.next_correlation_id())
         try:
             self._runner.run(self._connection.ask(question, timeout_s=10))
@@ -115,7 +115,7 @@ class Connected:
             raise
         except Broken:
             return False  # hung up on
-        return True  # whatever the broker that was chosen said to it
+        return True  # with any answer of the chosen broker
 
 
 def asks_for_a_broker(authority: Authority, address: str, user: str) -> bool:
@@ -133,7 +133,7 @@ def is_kept_out(authority: Authority, address: str, user: str) -> bool:
 
 
 def looked_at(cluster: LocalCluster, directory: Path, settings: Mapping[str, Any]) -> tuple[int, str]:
-    """What `--check-cluster` says of a replica with these settings."""
+    """The output of `--check-cluster` for a replica with these settings."""
     own = {"zookeeper.connect": cluster.zookeeper_connect, "broker.id": 903, "http.port": 0}
     at = {"listeners": f"INSIDE://127.0.0.1:{free_port()}"}
     file = directory / "looked-at.properties"
@@ -173,12 +173,12 @@ def test_brokers_on_sasl_ssl_with_scram_are_led(version: str, tmp_path: Path) ->
         assert ours.measure("clients_disconnected_total", reason="failed login") > 0, pages
         use_a_token(cluster, authority, ours, tmp_path)
         Walk(cluster, ours, tmp_path, partial(with_password, authority)).run()
-        assert_no_secret_is_told(ours, tmp_path, pages)
+        assert_no_secret_is_shown(ours, tmp_path, pages)
         assert [line for line in ours.complaints() if line["level"] == "error"] == []
 
 
 def use_a_token(cluster: LocalCluster, authority: Authority, ours: Replica, directory: Path) -> None:
-    """Whoever has got a delegation token from a broker logs in with it here, as its owner."""
+    """A client with a broker's delegation token logs in with it here, as its owner."""
     alice = Client(cluster, directory, "alice-token", with_password(authority, "alice"))
     tool = f"{'org.apache.kafka.tools' if cluster.version == '3.9.1' else 'kafka.admin'}.DelegationTokenCommand"
     address = cluster.bootstrap_servers.split(",")[0]
@@ -191,12 +191,12 @@ def use_a_token(cluster: LocalCluster, authority: Authority, ours: Replica, dire
 
     said = client.run("kafka-topics", ours.address, "--list")
     assert said.exit_code == 0, said.output
-    assert not logs_in(authority, ours.address, token, password)  # without the extension it is no user's name
+    assert not logs_in(authority, ours.address, token, password)  # without the extension it is no user name
     assert password not in ours.process.output_since_start().decode()
 
 
 def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[str, ...]) -> None:
-    """Who is added may log in at once, who is removed no more; at whoever leads and at who stands by."""
+    """An added user can log in at once, a removed one no more, at the leader and at a standby."""
     with zookeeper_client(cluster.zookeeper_connect) as zookeeper, ExitStack() as stack:
         assert not any(logs_in(authority, address, "carol", PASSWORDS["carol"]) for address in addresses)
         let_in(zookeeper, "carol")
@@ -209,7 +209,7 @@ def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[s
         for address in addresses:
             wait_until(partial(is_kept_out, authority, address, "carol"), "carol was let in no more")
         for one in connected:
-            assert one.is_let_in()  # who is connected stays so until it has to log in again
+            assert one.is_let_in()  # a connected client stays so until it must log in again
         wait_until(lambda: not any(one.is_let_in() for one in connected), "carol had to log in again")
 
 
@@ -244,13 +244,13 @@ def test_brokers_with_certificates_on_both_sides_are_led(version: str, tmp_path:
             cluster.brokers[2].restart()
             Walk(cluster, other, tmp_path, partial(with_certificate, authority)).run()
             for one in (ours, other):
-                assert_no_secret_is_told(one, tmp_path)
+                assert_no_secret_is_shown(one, tmp_path)
                 errors = [line["event"] for line in one.complaints() if line["level"] == "error"]
-                assert [event for event in errors if "cannot be used" not in event] == []  # the store that was unusable
+                assert [event for event in errors if "cannot be used" not in event] == []  # the unusable store
 
 
 def renew_under_load(authority: Authority, ours: Replica) -> None:
-    """Two new certificates, and a store between them that cannot be used: no client notices anything."""
+    """Renew certificates twice, with an unusable store in between: no client notices."""
     failed = ours.measure("clients_disconnected_total", reason="failed TLS handshake")
     with Load(ours.port, authority, "alice") as load:
         wait_until(lambda: load.answers > 20, "they were answered")

@@ -1,6 +1,6 @@
 """Everything secured at once: SASL_SSL, SCRAM and ACLs among brokers, TLS, SASL and ACLs in ZooKeeper.
 
-Each step is also tried by who has not the right, and what every znode grants is compared with what Kafka grants.
+A user without the right also tries each step, and the ACL of every znode is compared with Kafka's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from controller.lab.ports import free_port
 from tests import secured_zookeeper
 from tests.cluster.certificates import Authority
 from tests.cluster.replica import holder, wait_until
-from tests.cluster.secured import CHROOT, Client, assert_no_secret_is_told, by_password, replica, running, with_password
+from tests.cluster.secured import (
+    CHROOT,
+    Client,
+    assert_no_secret_is_shown,
+    by_password,
+    replica,
+    running,
+    with_password,
+)
 from tests.cluster.secured_walk import Walk, allow
 from tests.cluster.test_secured_zookeeper import World, expected_of
 from tests.secured_zookeeper import SecuredZooKeeper, jaas
@@ -51,9 +59,9 @@ def test_a_cluster_that_is_secured_throughout_is_led(version: str, tmp_path: Pat
             led = world.acls()
             nobody_else_gives_back(World(cluster, tmp_path / "stranger", stranger), world)
             Walk(cluster, leader, tmp_path, clients).run()
-            told = leader.process.log_file.read_text(errors="replace")
-            assert_no_secret_is_told(leader, tmp_path, told)
-            assert [secret for secret in secured_zookeeper.PASSWORDS.values() if secret in told] == []
+            logged = leader.process.log_file.read_text(errors="replace")
+            assert_no_secret_is_shown(leader, tmp_path, logged)
+            assert [secret for secret in secured_zookeeper.PASSWORDS.values() if secret in logged] == []
             assert [line for line in leader.complaints() if line["level"] == "error"] == []
 
         for acls in (native, led, world.acls()):
@@ -64,7 +72,7 @@ def test_a_cluster_that_is_secured_throughout_is_led(version: str, tmp_path: Pat
 
 
 def nobody_else_takes_over(cluster: LocalCluster, stranger: World, world: World) -> None:
-    """Who is somebody else in ZooKeeper claims nothing, and says why."""
+    """A replica with another ZooKeeper identity claims nothing, and says why."""
     before = holder(world.zookeeper), world.acls().keys()
     ran = stranger.tool("run", "--check-cluster")
     assert ran.returncode == 1, ran.stdout + ran.stderr
@@ -74,7 +82,7 @@ def nobody_else_takes_over(cluster: LocalCluster, stranger: World, world: World)
 
 
 def nobody_else_gives_back(stranger: World, world: World) -> None:
-    """Nor does who may only read hand the cluster back."""
+    """A client that may only read cannot release the cluster."""
     before = holder(world.zookeeper)
     ran = stranger.tool("release", "--reason", "a stranger's")
     assert ran.returncode != 0, ran.stdout + ran.stderr

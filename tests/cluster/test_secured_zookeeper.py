@@ -1,6 +1,6 @@
-"""Brokers with `zookeeper.set.acl` are led by us as by themselves, and can write whatever they find in ZooKeeper.
+"""We lead brokers with `zookeeper.set.acl` as a native controller does, and they can write every znode.
 
-What each znode grants is compared with what the same znode grants in the same cluster led by its own controllers.
+The ACL of each znode is compared with the same znode's under native controllers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Acls = Mapping[str, frozenset[tuple[str, str, int]]]
 
 @contextmanager
 def running(version: str, secured: SecuredZooKeeper, settings: Mapping[str, object]) -> Iterator[LocalCluster]:
-    """Two brokers that log in at ZooKeeper as `kafka`."""
+    """Two brokers that log in to ZooKeeper as `kafka`."""
     wanted = ClusterSettings(
         version=version,
         broker_ids=(1, 2),
@@ -53,7 +53,7 @@ def running(version: str, secured: SecuredZooKeeper, settings: Mapping[str, obje
 
 
 class World:
-    """A cluster, whoever leads it; our own processes and tools have the same file."""
+    """A cluster led by us or natively; our own processes and tools have the same file."""
 
     def __init__(self, cluster: LocalCluster, directory: Path, settings: Mapping[str, object]) -> None:
         self.cluster = cluster
@@ -80,7 +80,7 @@ class World:
         return Replica(self.cluster.zookeeper_connect, self.directory, number, **settings)
 
     def tool(self, command: str, *args: str) -> subprocess.CompletedProcess[str]:
-        """One of ours, with the same security as the daemon."""
+        """Run one of our tools, with the daemon's security settings."""
         argv = [sys.executable, "-m", "controller", command, "--config", str(self.file), *args]
         return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
 
@@ -89,7 +89,7 @@ class World:
         assert said.exit_code == 0, said.output
 
     def works(self, address: str, name: str) -> None:
-        """Topics are created, one is deleted, and one is moved."""
+        """Create topics, delete one, and move one."""
         for topic in (name, f"{name}-gone"):
             self.topics(address, "--create", "--topic", topic, "--partitions", "2", "--replication-factor", "1")
         self.await_led(name)
@@ -114,7 +114,7 @@ class World:
         return found
 
     def moves(self, name: str) -> None:
-        """Each partition to the other broker; the tool finds the brokers through ZooKeeper."""
+        """Move each partition to the other broker; the tool finds the brokers through ZooKeeper."""
         before = self.read(f"/brokers/topics/{name}")["partitions"]
         expected = {partition: [3 - now[0]] for partition, now in before.items()}
         plan = [{"topic": name, "partition": int(p), "replicas": to} for p, to in expected.items()]
@@ -126,7 +126,7 @@ class World:
         wait_until(is_moved, f"{name} had moved", 60)
 
     def acls(self) -> Acls:
-        """What every znode grants, with numbers and names of topics left out of its path."""
+        """The ACL of every znode, by its path without numbers and topic names."""
         found: dict[str, frozenset[tuple[str, str, int]]] = {}
         for path in every(self.zookeeper, "/"):
             try:
@@ -139,7 +139,7 @@ class World:
 
 
 def every(zookeeper: KazooClient, path: str) -> Iterator[str]:
-    """A znode, and all below it that are there now."""
+    """A znode, and all below it."""
     yield path
     try:
         names = zookeeper.get_children(path)
@@ -150,7 +150,7 @@ def every(zookeeper: KazooClient, path: str) -> Iterator[str]:
 
 
 def expected_of(kind: str) -> frozenset[tuple[str, str, int]]:
-    """By Kafka's rule."""
+    """The ACL by Kafka's rule."""
     if kind == "/consumers":
         return frozenset({ANYONE})
     is_hidden = kind.startswith(("/config/users", "/config/brokers", "/delegation_token/tokens"))
@@ -186,7 +186,7 @@ def test_brokers_that_protect_what_they_create_are_led(version: str, tmp_path: P
 
 
 def is_led_by_us(world: World) -> Acls:
-    """A term of ours, a SIGKILL, another term, and the way back; what every znode granted when it was over."""
+    """Run a term of ours, a SIGKILL, another term, and the hand-back; return the ACL of every znode at the end."""
     cluster, zookeeper = world.cluster, world.zookeeper
     with world.replica(901) as first, world.replica(902) as second:
         leader, other = (first, second) if until_one_leads(first, second) is first else (second, first)
@@ -212,7 +212,7 @@ def is_led_by_us(world: World) -> Acls:
             assert released.returncode == 0, released.stdout + released.stderr
             acls = {**acls, **world.acls()}
             wait_until(lambda: holder(zookeeper) in (1, 2), "a broker leads again", 60)
-            assert_no_secret_is_told(world, (first, second, third))
+            assert_no_secret_is_shown(world, (first, second, third))
     return acls
 
 
@@ -224,8 +224,8 @@ def until_one_leads(first: Replica, second: Replica) -> Replica:
     return leader
 
 
-def assert_no_secret_is_told(world: World, replicas: tuple[Replica, ...]) -> None:
-    """Neither in logs nor in journals."""
+def assert_no_secret_is_shown(world: World, replicas: tuple[Replica, ...]) -> None:
+    """Check that neither logs nor journals have a secret."""
     files = [replica.process.log_file for replica in replicas]
     files += [file for file in world.directory.glob("journal-*/**/*") if file.is_file()]
     texts = [file.read_bytes().decode("latin-1") for file in files]

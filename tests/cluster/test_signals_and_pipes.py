@@ -1,4 +1,4 @@
-"""Does the daemon end when it is told to, and go on when nobody reads its log, whatever else stands still?"""
+"""Does the daemon end on a signal, and go on when its log is not read, even if other processes hang?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALLEST_PIPE_BYTES = 4096
 
 @contextmanager
 def mute_broker(zookeeper: str) -> Iterator[None]:
-    """A broker is registered that accepts every connection and never answers."""
+    """Register a broker that accepts every connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener, zookeeper_client(zookeeper) as client:
         endpoint = f"PLAINTEXT://127.0.0.1:{listener.getsockname()[1]}"
         registration = (
@@ -36,7 +36,7 @@ def mute_broker(zookeeper: str) -> Iterator[None]:
 
 @contextmanager
 def late(server: ZooKeeperServer) -> Iterator[str]:
-    """A way to ZooKeeper on which everything takes some tenths of a second, so that a claim can be seen."""
+    """A connection to ZooKeeper with a delay of some tenths of a second, so that a claim can be observed."""
     proxies = Proxies()
     link = proxies.link("ZooKeeper", server.port)
     proxies.become(link, Mode.SLOW)

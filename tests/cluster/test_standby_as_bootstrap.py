@@ -1,4 +1,4 @@
-"""Whoever is given the address of a replica that does not lead finds the cluster and its controller all the same."""
+"""A client that knows only a standby's address finds the cluster and its controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon that cannot start says once why; one that need only wait does so."""
+"""A daemon that cannot start reports the reason once; one that must only wait does so."""
 
 from __future__ import annotations
 

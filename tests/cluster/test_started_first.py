@@ -1,4 +1,4 @@
-"""On a fresh ZooKeeper the controller is there before any broker, and is taken for a broker by old ones."""
+"""On a fresh ZooKeeper the controller starts before any broker, and old brokers take it for a broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stopped_2_4() -> Iterator[LocalCluster]:
 
 
 def replicas_of_offsets(zk: KazooClient) -> list[list[int]]:
-    """As the topic's znode gives them, without an order; empty before it is there."""
+    """The replicas in the topic's znode, without order; empty before it exists."""
     if not zk.exists(OFFSETS):
         return []
     return [sorted(replicas) for replicas in json.loads(zk.get(OFFSETS)[0])["partitions"].values()]
@@ -52,7 +52,7 @@ def test_brokers_of_2_4_come_up_after_it_and_get_all_the_replicas_they_asked_for
         replica.await_phase("active")
         cluster.start_brokers([1])
 
-        # Whoever looks for a group's coordinator makes the broker create the topic of the groups.
+        # A request for a group's coordinator makes the broker create the topic of the groups.
         consume = ("--bootstrap-server", cluster.brokers[1].address, "--topic", "none", "--timeout-ms", "30000")
         cluster.tools.run("kafka-console-consumer", *consume)
         wait_until(lambda: replicas_of_offsets(zk), "the groups' topic was there", 60.0)

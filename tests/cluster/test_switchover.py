@@ -1,4 +1,4 @@
-"""`status` shows every replica, and `switchover` lets a certain one lead: no broker comes in between."""
+"""`status` shows every replica, and `switchover` makes the given one lead, without a broker in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOBODY_LEADS = 1
 
 
 def command(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, report and complaints."""
+    """Run a command; return its exit code, output and errors."""
     run = subprocess.run(
         (sys.executable, "-m", "controller", *arguments, "--output", "json"),
         capture_output=True,

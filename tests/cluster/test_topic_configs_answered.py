@@ -1,4 +1,4 @@
-"""CreateTopics tells the settings of new topics, each with its source, in the words of a native controller."""
+"""CreateTopics returns the settings of new topics and their sources, like a native controller."""
 
 from __future__ import annotations
 

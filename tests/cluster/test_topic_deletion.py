@@ -1,4 +1,4 @@
-"""Real brokers: topics are deleted through dead brokers, moves, fail-overs and changes of ruler, and come again."""
+"""On real brokers, topics are deleted despite dead brokers, moves, fail-overs and native terms, and created again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def replica(cluster: LocalCluster, directory: Path, broker_id: int = 901) -> Rep
 
 
 def create(zk: KazooClient, name: str, assignment: dict[str, list[int]]) -> None:
-    """As old tools do, and wait until it is led and its brokers have made their logs."""
+    """Create a topic like old tools, and wait until it has a leader and its brokers have made their logs."""
     zk.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": assignment}).encode())
     states = [f"/brokers/topics/{name}/partitions/{number}/state" for number in assignment]
     wait_until(lambda: all(map(zk.exists, states)), f"{name} was led", LONG_S)
@@ -47,22 +47,24 @@ def read(cluster: LocalCluster, name: str) -> list[bytes]:
 
 
 def ask_for_deletion(cluster: LocalCluster, zk: KazooClient, name: str) -> None:
-    """As the tool of 2.4 does it without any broker; later ones have no such option, but the znode is the same."""
+    """Request a deletion like the tool of 2.4 without any broker; later tools only lack the option."""
     if cluster.version.startswith("2.4"):
-        told = cluster.tools.run("kafka-topics", "--zookeeper", cluster.zookeeper_connect, "--delete", "--topic", name)
-        assert "is marked for deletion" in told.output, told.output
+        deletion = cluster.tools.run(
+            "kafka-topics", "--zookeeper", cluster.zookeeper_connect, "--delete", "--topic", name
+        )
+        assert "is marked for deletion" in deletion.output, deletion.output
     else:
         zk.create(f"/admin/delete_topics/{name}")
 
 
 def on_disk(cluster: LocalCluster, name: str, *brokers: int) -> list[str]:
-    """The folders of a topic that these brokers, or all, have."""
+    """The folders of a topic on these brokers, or on all."""
     found = [cluster.brokers[broker].replicas for broker in brokers or cluster.brokers]
     return sorted(folder for folders in found for folder in folders if folder.rpartition("-")[0] == name)
 
 
 def left_of(zk: KazooClient, name: str) -> list[str]:
-    """What ZooKeeper still has of a topic."""
+    """The remaining znodes of a topic."""
     parents = (
         "/brokers/topics",
         "/config/topics",
@@ -73,7 +75,7 @@ def left_of(zk: KazooClient, name: str) -> list[str]:
 
 
 def await_gone(cluster: LocalCluster, zk: KazooClient, name: str) -> None:
-    """Nothing of the topic is left anywhere."""
+    """Wait until nothing of the topic is left anywhere."""
     wait_until(lambda: not left_of(zk, name), f"ZooKeeper had nothing of {name}", LONG_S)
     assert on_disk(cluster, name) == []
 

@@ -35,7 +35,7 @@ def topics(cluster: LocalCluster, *args: str) -> ToolResult:
 
 
 def described(cluster: LocalCluster, topic: str) -> list[dict[str, Any]]:
-    """Leader, replicas and ISR of each partition, as a broker tells the tool."""
+    """Leader, replicas and ISR of each partition, as the tool gets them from a broker."""
     result = topics(cluster, "--describe", "--topic", topic)
     assert result.exit_code == 0, result.output
     rows = re.findall(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]*)", result.stdout)
@@ -88,7 +88,7 @@ def lives_through_everything(cluster: LocalCluster, leader: Replica, topic: str)
 
 
 def leads_again_where_asked(cluster: LocalCluster, topic: str, directory: Path) -> None:
-    """After a restart of its preferred leader, kafka-leader-election gives it the lead back."""
+    """After its preferred leader's restart, kafka-leader-election returns the leadership to it."""
     assert topics(cluster, "--create", "--topic", topic, "--replica-assignment", "1:2,2:1").exit_code == 0
     cluster.brokers[1].restart()
     wait_until(lambda: described(cluster, topic)[0]["isr"] == [1, 2], "broker 1 was in sync again", 120)

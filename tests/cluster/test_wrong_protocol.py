@@ -1,4 +1,4 @@
-"""A controller with too new an `inter.broker.protocol.version` leaves the brokers' own controller in its place."""
+"""A controller with too new an `inter.broker.protocol.version` leaves the native controller in charge."""
 
 from __future__ import annotations
 

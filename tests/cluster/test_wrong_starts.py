@@ -1,4 +1,4 @@
-"""Each mistake that would take a cluster from a controller that works is found before the claim, and said."""
+"""Each mistake that would cost the cluster a working controller is found before the claim, and reported."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FIRST_ID = 911
 
 
 def wrong_starts(cluster: LocalCluster) -> dict[str, tuple[dict[str, object], tuple[str, ...]]]:
-    """By name: what is set wrong, and what is said about it."""
+    """By name: the wrong settings, and the expected message."""
     broker = cluster.brokers[1]
     inside = free_port()
-    nobody = free_port()
+    unused = free_port()
     return {
         "chroot": (
             {"zookeeper.connect": f"{cluster.zookeeper_connect}/kafak"},
@@ -43,8 +43,8 @@ def wrong_starts(cluster: LocalCluster) -> dict[str, tuple[dict[str, object], tu
             ("no broker has a listener INSIDE; brokers 1, 2, 3 have PLAINTEXT", "inter.broker.listener.name"),
         ),
         "address": (
-            {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{nobody}"},
-            (f"this process is not reached at PLAINTEXT://127.0.0.1:{nobody}", "advertised.listeners"),
+            {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{unused}"},
+            (f"this process is not reached at PLAINTEXT://127.0.0.1:{unused}", "advertised.listeners"),
         ),
         "address of a broker": (
             {"advertised.listeners": f"PLAINTEXT://{broker.address}"},
@@ -76,11 +76,11 @@ def started_wrongly(cluster_3_9: LocalCluster, tmp_path: Path) -> Iterator[dict[
 
 
 def says_why(replica: Replica, said: tuple[str, ...]) -> bool:
-    """Whether log, `/readyz` and `/leader` say what is wrong, the log only what is news, and it stands by."""
+    """Whether it stands by, and log, `/readyz` and `/leader` say what is wrong, the log only once."""
     reasons = [record["reason"] for record in replica.complaints() if record["event"] == REFUSAL]
     status, text = replica.get("/readyz")
     leader = replica.leader()
-    # On a busy machine a broker may lose its session, or answer too late: then that is said meanwhile.
+    # On a busy machine a broker may lose its session, or answer too late, which is then reported first.
     if not (reasons and all(part in reasons[-1] and part in text and part in leader["reason"] for part in said)):
         return False
     assert all(before != after for before, after in pairwise(reasons))
@@ -93,7 +93,7 @@ def test_a_wrong_start_says_what_is_wrong_and_the_native_controller_goes_on(
     cluster_3_9: LocalCluster, started_wrongly: dict[str, tuple[Replica, tuple[str, ...]]]
 ) -> None:
     with zookeeper_client(cluster_3_9.zookeeper_connect) as zookeeper:
-        ours = zookeeper.exists("/kafka_zk_controller")  # of a test before, if there is any
+        ours = zookeeper.exists("/kafka_zk_controller")  # of a former test, if any
     with Znodes(cluster_3_9.zookeeper_connect) as znodes:
         for name, (replica, said) in started_wrongly.items():
             wait_until(partial(says_why, replica, said), f"the wrong {name} was found")

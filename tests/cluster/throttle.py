@@ -1,4 +1,4 @@
-"""How are the copies of one topic made slow, so that a move is surely under way?"""
+"""How is the replication of one topic slowed down, so that a move lasts?"""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SIDES = ("leader", "follower")
 
 @contextmanager
 def throttled(topic: Topic, rate_bytes_s: int) -> Iterator[None]:
-    """Copies are slow until the end of the `with`; replicas in sync are not held back for long."""
+    """Slow down replication until the end of the `with`; in-sync replicas hardly lag."""
     yield from _throttled(topic, rate_bytes_s, {f"{side}.replication.throttled.replicas": "*" for side in _SIDES})
 
 
 @contextmanager
 def newcomers_throttled(topic: Topic, rate_bytes_s: int) -> Iterator[None]:
-    """Copies to brokers that the topic's plan adds are slow until the end of the `with`; nothing else is."""
+    """Slow down only replication to brokers that the topic's plan adds, until the end of the `with`."""
     present = {int(seen.partition): seen.assignment.replicas for seen in topic.partitions}
     adding = [f"{p}:{broker}" for p, replicas in topic.plan.items() for broker in replicas if broker not in present[p]]
     yield from _throttled(topic, rate_bytes_s, {"follower.replication.throttled.replicas": ",".join(adding)})
@@ -45,7 +45,7 @@ def _throttled(topic: Topic, rate_bytes_s: int, replicas: Mapping[str, str]) -> 
 
 
 def _until_taken(ask: Callable[[], Mapping[str, Mapping[str, object]]]) -> None:
-    """A broker that has just started may not know the topic yet, and says so in its answer only."""
+    """Retry: a broker that has just started may not know the topic yet, which only its answer shows."""
     wait_for(lambda: _is_taken(ask()), "the brokers taking a throttle")
 
 
@@ -55,14 +55,14 @@ def _is_taken(answers: Mapping[str, Mapping[str, object]]) -> bool:
 
 @contextmanager
 def _taking_effect(topic: Topic, brokers: Sequence[KafkaBroker]) -> Iterator[None]:
-    """Brokers hear of what is set here some time after it was answered; the topic's settings are the last of it."""
-    told = f"Processing override for entityPath: topics/{topic.name} ".encode()
-    before = {broker.broker_id: broker.process.output_since_start().count(told) for broker in brokers}
+    """Wait until brokers apply these settings, some time after the answer; the topic's come last."""
+    override = f"Processing override for entityPath: topics/{topic.name} ".encode()
+    before = {broker.broker_id: broker.process.output_since_start().count(override) for broker in brokers}
     yield
     for broker in brokers:
-        heard = partial(_has_more, broker, told, before[broker.broker_id])
+        heard = partial(_has_more, broker, override, before[broker.broker_id])
         wait_for(heard, f"broker {broker.broker_id} hearing of the throttle")
 
 
-def _has_more(broker: KafkaBroker, told: bytes, than: int) -> bool:
-    return broker.process.output_since_start().count(told) > than
+def _has_more(broker: KafkaBroker, override: bytes, than: int) -> bool:
+    return broker.process.output_since_start().count(override) > than

@@ -1,4 +1,4 @@
-"""How does a listener with client certificates do under load? New connections all the time, and one that stays."""
+"""How does a listener with client certificates work under load? Many new connections, and one that stays."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _HEAD = struct.Struct(">ii")
 
 
 class Load:
-    """For the time of a `with`, as somebody; what fails is kept."""
+    """Load during a `with`, as one user; errors are kept."""
 
     def __init__(self, port: int, authority: Authority, name: str) -> None:
+        """Prepare the load without starting it."""
         self._port = port
         self._context = ssl.create_default_context(cafile=str(authority.trusted_pem))
         self._context.load_cert_chain(*authority.pem_files(name))

@@ -10,11 +10,11 @@ from zk_layout.ids import TopicName
 
 
 def ask_about(broker: KafkaBroker, topic: str) -> None:
-    """A client's question about a topic, which makes a broker create it; asked of the controller it creates nothing."""
+    """Send a Metadata request, which makes a broker create the topic; the controller creates nothing on it."""
     ask(broker.address, DescribeCluster((TopicReference(TopicName(topic)),)), version=1, timeout_s=30)
 
 
 def ask_for(broker: KafkaBroker, topic: str, znodes: Znodes) -> bool:
-    """Ask about a topic; whether it exists now. Brokers refuse to create one until they know of enough others."""
+    """Ask about a topic; return whether it exists now. Brokers refuse to create one until they know enough others."""
     ask_about(broker, topic)
     return topic in znodes.children("/brokers/topics")

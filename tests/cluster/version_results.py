@@ -1,6 +1,6 @@
-"""What came of the walks through all versions, and how does docs/versions.md tell it?
+"""What did the walks through all versions show, and how does docs/versions.md present it?
 
-The tests write down each walk as it goes; `python -m tests.cluster.version_results docs/versions.md` makes the page.
+The tests record each walk as it goes; `python -m tests.cluster.version_results docs/versions.md` makes the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = """\
 # Versions
 
 What was run on real brokers of versions 2.4 to 3.9 under our controller: three brokers, one ZooKeeper, two replicas of
-ours, a producer with `acks=all` and a consumer at work all the while. `make versions` runs it and makes this page from
+ours, and all the while a producer with `acks=all` and a consumer. `make versions` runs it and makes this page from
 the results of [test_versions.py](../tests/cluster/test_versions.py) and
 [test_rolling_upgrade.py](../tests/cluster/test_rolling_upgrade.py), of which
 `make test` runs three versions and the upgrade.
@@ -33,7 +33,7 @@ the results of [test_versions.py](../tests/cluster/test_versions.py) and
 
 
 class Walked(Struct):
-    """What one walk showed: facts of its version, and of each step that was done, what was run."""
+    """The result of one walk: facts of its version, and for each completed step what was run."""
 
     name: str
     day: str
@@ -46,7 +46,7 @@ class Walked(Struct):
 
 @contextmanager
 def writing_down(name: str) -> Iterator[Walked]:
-    """Keep what a walk shows, also of one that fails on its way."""
+    """Record a walk's results, even if it fails half-way."""
     zookeeper = next(jar.name for jar in zookeeper_class_path() if jar.name.startswith("zookeeper-3"))
     walked = Walked(
         name,
@@ -63,7 +63,7 @@ def writing_down(name: str) -> Iterator[Walked]:
 
 
 def read(names: Sequence[str]) -> list[Walked]:
-    """What was kept of these walks.
+    """The records of these walks.
 
     Raises:
         FileNotFoundError: one was never run.
@@ -72,7 +72,7 @@ def read(names: Sequence[str]) -> list[Walked]:
 
 
 def as_markdown(walks: Sequence[Walked], upgrade: Walked, steps: Mapping[str, str]) -> str:
-    """The page. `steps` has what each step shows, in their order."""
+    """The page. `steps` has each step's description, in order."""
     facts = dict.fromkeys(fact for walked in walks for fact in walked.facts)
     rows = [[fact, *(walked.facts.get(fact, "") for walked in walks)] for fact in facts]
     rows += [[step, *(_outcome(walked, step) for walked in walks)] for step in steps]
@@ -124,7 +124,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def main(page: Path) -> int:
-    """Make the page from what was kept; the exit code."""
+    """Make the page from the records; return the exit code."""
     from tests.cluster.walk import STEPS, VERSIONS
 
     try:

@@ -1,6 +1,6 @@
-"""What does every broker version go through under our controller, step by step?
+"""Which steps does every broker version go through under our controller?
 
-Each step fails where something is wrong, and gives a sentence that says what was run.
+Each step fails if something is wrong, and returns a sentence that says what was run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zk_layout.ids import TopicId, TopicName
 # The oldest and the newest; `make versions` walks all, `make nightly` those in between.
 OFTEN = ("2.4.1", "3.9.1")
 VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
-"""One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
+"""The versions between which the protocol of controllers and brokers changed."""
 
 BY_TOOL = TopicName("by-tool")
 PARTITIONS = 4
@@ -58,7 +58,7 @@ BROKER_PROPERTIES = {
 
 
 class Walk(Struct):
-    """A cluster of one version on its way, with a producer and a consumer at work on the topic `orders`."""
+    """A cluster of one version, with a producer and a consumer at work on the topic `orders`."""
 
     led: LedCluster
     orders: Topic
@@ -73,7 +73,7 @@ class Walk(Struct):
 
     @property
     def znodes(self) -> Znodes:
-        """What ZooKeeper says."""
+        """The cluster's znodes."""
         return self.led.znodes
 
     @property
@@ -82,19 +82,19 @@ class Walk(Struct):
         return parse_protocol(self.cluster.version).has_topic_ids
 
     def run(self, tool: str, *args: str) -> str:
-        """Kafka's own tool of this version, which finds our controller by itself; what was run."""
+        """Run Kafka's own tool of this version, which finds our controller by itself; return the command."""
         result = self.cluster.tools.run(tool, "--bootstrap-server", self.cluster.bootstrap_servers, *args)
         assert result.exit_code == 0, result.output
         assert "Exception" not in result.output, result.output
         return f"`{' '.join((tool, *args))}`"
 
     def topic(self, name: str, partitions: int) -> Topic:
-        """A topic that somebody else created, once all its partitions are led by real brokers and in sync."""
+        """A topic created elsewhere, once all its partitions are led by real brokers and in sync."""
         seen = wait_for(lambda: self._complete(name, partitions), f"{name} with {partitions} partitions in sync")
         return Topic(self.led, name, seen)
 
     def on_disks(self, topic: str) -> set[str]:
-        """The replicas of a topic that some broker keeps."""
+        """The replicas of a topic on brokers' disks."""
         kept = {name for broker in self.cluster.brokers.values() for name in broker.replicas}
         return {name for name in kept if name.rpartition("-")[0] == topic}
 
@@ -103,7 +103,7 @@ class Walk(Struct):
         return all(p.state is not None and p.state.leader == p.assignment.replicas[0] for p in self.orders.partitions)
 
     def settle(self) -> None:
-        """Wait until `orders` is where it is to be, all in sync and nothing moving."""
+        """Wait until `orders` has its target replicas, all in sync and nothing moving."""
         self.orders.await_arrival(SETTLES_WITHIN_S)
 
     def wanted(self) -> None:
@@ -122,7 +122,7 @@ class Walk(Struct):
 
 @contextmanager
 def walking(version: str, directory: Path) -> Iterator[Walk]:
-    """A cluster led by its native controller, and two replicas of ours that do not run yet."""
+    """A cluster led by its native controller, and two replicas of ours, not started yet."""
     overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": ".".join(version.split(".")[:2])}
     try:
         cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides), directory=directory / "servers")
@@ -140,7 +140,7 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
                 yield Walk(orders.led, orders, traffic, _facts(version))
         finally:
             pair.end()
-    shutil.rmtree(cluster.directory)  # kept where something failed, for its logs
+    shutil.rmtree(cluster.directory)  # kept after a failure, for its logs
 
 
 def _facts(version: str) -> dict[str, str]:
@@ -191,7 +191,7 @@ def _without(seen: PartitionSeen, broker: int) -> bool:
 
 
 def controlled_shutdown(walk: Walk) -> str:
-    """A broker asks to leave, and is permitted to."""
+    """A broker requests a controlled shutdown, and gets it."""
     led = [p for p in walk.orders.partitions if p.state is not None and p.state.leader == 2]
     assert led, "broker 2 leads nothing: the step would show nothing"
     walk.cluster.brokers[2].stop(STOPS_WITHIN_S)
@@ -221,7 +221,7 @@ def expansion(walk: Walk) -> str:
 
 
 def clients(walk: Walk) -> str:
-    """An idempotent producer and a consumer group work that know no address but that of our leader."""
+    """An idempotent producer and a consumer group that know only our leader's address work."""
     address = walk.led.leader.address
     producer = KafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True, max_block_ms=60_000)
     sent = [producer.send(BY_TOOL, f"record {number}".encode()) for number in range(20)]
@@ -248,7 +248,7 @@ def deletion(walk: Walk) -> str:
 
 
 def preferred_election(walk: Walk) -> str:
-    """Kafka's own tool has the preferred replicas lead again that lost it to the steps before."""
+    """Kafka's own tool makes the preferred replicas lead again that lost leadership in earlier steps."""
     walk.settle()
     assert not walk.is_balanced(), "every leader is the preferred one: the step would show nothing"
     ran = walk.run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
@@ -268,7 +268,7 @@ def auto_creation(walk: Walk) -> str:
 
 
 def move_with_fail_over(walk: Walk) -> str:
-    """The leading replica is killed while a move goes on; the other finishes it."""
+    """The leading replica is killed during a move; the other finishes it."""
     walk.wanted()
     leader, epoch = walk.led.leader, walk.znodes.controller_epoch()
     walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
@@ -307,7 +307,7 @@ def hand_back(walk: Walk) -> str:
 
 
 def taking_back(walk: Walk) -> str:
-    """Ours rule again, keep every topic's id, move replicas, and stop in good order."""
+    """Ours lead again, keep every topic's id, move replicas, and stop cleanly."""
     release(walk, "--undo")
     _every_standby_is_ready(walk)
     walk.wanted()
@@ -375,7 +375,7 @@ def _every_standby_is_ready(walk: Walk) -> None:
 
 
 def isr_requests(leader: Replica) -> float:
-    """How often leaders of partitions have asked this controller for another ISR."""
+    """The number of AlterPartition requests that this controller got."""
     return leader.figures().get("requests_total{api=AlterPartition (56),listener=PLAINTEXT}", 0)
 
 

@@ -1,4 +1,4 @@
-"""What do the tests of the ZooKeeper adapter share: connections, a listener, and a line that can be tampered with?"""
+"""What do the tests of the ZooKeeper adapter share: connections, a listener, and a line with faults?"""
 
 import asyncio
 import struct
@@ -50,7 +50,7 @@ def someone(connect: str) -> AbstractContextManager[KazooClient]:
 
 
 async def until(holds: Callable[[], T | None], timeout_s: float = 15.0) -> T:
-    """Wait for something to become true, and say what."""
+    """Wait until a condition holds; fail with its description."""
     async with asyncio.timeout(timeout_s):
         while not (result := holds()):
             await asyncio.sleep(0.01)
@@ -58,7 +58,7 @@ async def until(holds: Callable[[], T | None], timeout_s: float = 15.0) -> T:
 
 
 def create_parents(client: KazooClient) -> None:
-    """What stands before a controller reads."""
+    """Create the znodes that exist before a controller reads."""
     for parent in watched(follows_reassignments=False).parents:
         client.ensure_path(parent)
     client.ensure_path(reassignment_status.ROOT)
@@ -72,7 +72,7 @@ def topic_data(partitions: int) -> bytes:
 
 
 def create_topic(client: KazooClient, name: str, partitions: int, with_states: bool = True) -> None:
-    """A topic as a broker and then a controller create it."""
+    """Create a topic like a broker and then a controller."""
     path = f"/brokers/topics/{name}"
     client.create(path, topic_data(partitions))
     if with_states:
@@ -97,12 +97,12 @@ def registration(port: int = 9092) -> Registration:
 
 
 def register(client: KazooClient, broker: int, port: int = 9092) -> None:
-    """Register a broker as brokers do it."""
+    """Register a broker like brokers."""
     client.create(BrokerAddress(BrokerId(broker)).path, brokers.encode(registration(port)), ephemeral=True)
 
 
 class Seen:
-    """Everything a reader emitted, and what it says of each znode now."""
+    """Everything a reader emitted, and its last fact about each znode."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -121,7 +121,7 @@ class Seen:
         return Loaded() in self.events
 
     def present(self) -> dict[str, int]:
-        """By path, the version of each znode seen to be there."""
+        """By path, the version of each znode that was read as present."""
         return {a.path: f.stat.version for a, f in self.facts.items() if f.stat is not None}
 
     def fact(self, path: str) -> Fact | None:
@@ -129,7 +129,7 @@ class Seen:
         return None if address is None else self.facts.get(address)
 
     def version(self, path: str) -> int | None:
-        """The version last seen; None for a znode that is absent or was never told."""
+        """The version last read; None for a znode that is absent or was never read."""
         fact = self.fact(path)
         return None if fact is None or fact.stat is None else fact.stat.version
 
@@ -147,13 +147,13 @@ def held(client: KazooClient) -> dict[str, int]:
     }
 
 
-def told(seen: Seen, truth: dict[str, int]) -> dict[str, int]:
-    """What was seen to be there of that, and whatever else was seen on its level."""
+def present_facts(seen: Seen, truth: dict[str, int]) -> dict[str, int]:
+    """The facts about those that were read as present, and all others of their level."""
     return {path: version for path, version in seen.present().items() if path in truth or path.count("/") == 3}
 
 
-def every_state_is_told(seen: Seen, truth: dict[str, int]) -> bool:
-    """Whether each partition of the topics among these has been told of, be it absent."""
+def every_state_is_known(seen: Seen, truth: dict[str, int]) -> bool:
+    """Whether there is a fact about each partition of these topics, even if it is absent."""
     topics = [(path, fact.value) for path in truth if (fact := seen.fact(path)) is not None]
     return all(
         seen.fact(f"{path}/partitions/{number}/state") is not None

@@ -1,4 +1,4 @@
-"""The same few commands to the broker model and to a real broker; what differs between them is hidden here only."""
+"""Which commands work alike on the broker model and on a real broker? Only this module knows their differences."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PATIENCE_S = 20.0
 SESSION_S = 4.0
 MAX_FRAME = 1 << 20
 
-# What can be answered to a proposal besides an error; the ISR in force has a broker more than the one that is wanted.
+# Answers to a proposal besides an error; the ISR in force has one broker more than the proposed one.
 AS_IT_IS = "as it is"
 LEFT_OUT = "left out"
 _FOLLOWER = BrokerId(2)
@@ -58,32 +58,32 @@ class Backend(Protocol):
     def tell(
         self, command: Command, controller_epoch: int, broker_epoch: int
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-        """Send a command; what is answered."""
+        """Send a command; return the answer."""
 
     def hosts(self, at: TopicPartition) -> bool:
-        """Whether a log of this replica is on its disk."""
+        """Whether this replica's log is on its disk."""
 
     def put_state(self, at: TopicPartition, state: PartitionState) -> None:
-        """Write a partition's state znode, as a controller does before it tells."""
+        """Write a partition's state znode, as a controller does before its command."""
 
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
-        """The ISR it wants as the leader: asked of the controller, or written into the state znode."""
+        """The ISR that it proposes as the leader: to the controller, or in the state znode."""
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
-        """How often it asks for an ISR if each time this is answered; counts on after the expected ones."""
+        """How often it proposes an ISR if each proposal gets this answer; counts on after the expected ones."""
 
     def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str, expected: int) -> int:
-        """How often it asks in a new leader epoch, if what it asked in the former one is answered only after that."""
+        """How often it proposes in a new leader epoch, if the former proposal is answered only after that."""
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
-        """Whether it has turned to this leader to follow it."""
+        """Whether it follows this leader."""
 
     def lose_session(self, command: Command, controller_epoch: int) -> None:
-        """It is told this while it is cut off from ZooKeeper, until its session has expired; it registers again."""
+        """Send it a command while it is cut off from ZooKeeper and its session expires; it registers again."""
 
 
 class FakeLeader:
-    """A listener that a follower may turn to."""
+    """A listener to which followers can connect."""
 
     def __init__(self, broker: BrokerId) -> None:
         self.broker = broker
@@ -91,7 +91,7 @@ class FakeLeader:
         self.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._listener.getsockname()[1])
 
     def was_called(self, within_s: float) -> bool:
-        """Whether somebody connects, or has connected."""
+        """Whether a follower connects, or has connected."""
         self._listener.settimeout(within_s)
         try:
             connection, _ = self._listener.accept()
@@ -118,26 +118,26 @@ class Modelled:
     def tell(
         self, command: Command, controller_epoch: int, broker_epoch: int
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-        """Send a command; what is answered."""
+        """Send a command; return the answer."""
         answer = self._model.receive(
             command, CONTROLLER, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), self._now
         )
         return answer.error, answer.errors
 
     def hosts(self, at: TopicPartition) -> bool:
-        """Whether a log of this replica is on its disk."""
+        """Whether this replica's log is on its disk."""
         return at in self._model.hosted()
 
     def put_state(self, at: TopicPartition, state: PartitionState) -> None:
-        """The model knows no ZooKeeper."""
+        """Nothing to write: the model has no ZooKeeper."""
 
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
-        """The ISR it wants as the leader."""
+        """The ISR that it proposes as the leader."""
         self._now += 2 * self._model.traits.replica_lag_s
         return next(w for w in self._model.proposals(self._now) if w.topic.name == at.topic).isr
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
-        """How often it asks for an ISR in five checks, if each time this is answered."""
+        """How often it proposes an ISR in five checks, if each proposal gets this answer."""
         asked, again = 0, list[IsrProposal]()
         for _ in range(5):
             self._now += 2 * self._model.traits.replica_lag_s
@@ -153,7 +153,7 @@ class Modelled:
         return asked
 
     def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str, expected: int) -> int:
-        """How often it asks in a new leader epoch, if the former proposal is answered only after that."""
+        """How often it proposes in a new leader epoch, if the former proposal is answered only after that."""
         self._now += 2 * self._model.traits.replica_lag_s
         (former,) = [wanted for wanted in self._model.proposals(self._now) if wanted.topic.name == at.topic]
         self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
@@ -162,11 +162,11 @@ class Modelled:
         return self.times_asked(at, answer, expected)
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
-        """Whether it has turned to this leader to follow it."""
+        """Whether it follows this leader."""
         return at in self._model.replicas
 
     def lose_session(self, command: Command, controller_epoch: int) -> None:
-        """It is told this while it has no ZooKeeper."""
+        """Send it this command while it has no ZooKeeper."""
         self._model.has_zookeeper = False
         self.tell(command, controller_epoch, self.broker_epoch)
         self._model.has_zookeeper = True
@@ -174,7 +174,7 @@ class Modelled:
 
 
 class RealBroker:
-    """A real broker, told over a socket."""
+    """A real broker, which gets commands over a socket."""
 
     def __init__(self, server: ZooKeeperServer, version: str, protocol: str, directory: Path) -> None:
         chroot = f"/{directory.name}"
@@ -233,7 +233,7 @@ class RealBroker:
     def tell(
         self, command: Command, controller_epoch: int, broker_epoch: int
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-        """Send a command; what is answered."""
+        """Send a command; return the answer."""
         tell = Tell(BROKER, BrokerEpoch(broker_epoch), ControllerEpoch(controller_epoch), command)
         frames = [
             self._runner.run(self._connection.ask(*request.chunks, timeout_s=PATIENCE_S))
@@ -243,7 +243,7 @@ class RealBroker:
         return answer.error, dict(answer.errors)
 
     def hosts(self, at: TopicPartition) -> bool:
-        """Whether a log of this replica is on its disk, deletions under way aside."""
+        """Whether this replica's log is on its disk and not being deleted."""
         return str(at) in self._broker.replicas
 
     def put_state(self, at: TopicPartition, state: PartitionState) -> None:
@@ -252,7 +252,7 @@ class RealBroker:
         self._zookeeper.create(path, catalog.encode(state), makepath=True)
 
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
-        """The ISR it wants as the leader: by AlterPartition, or as it stands in the state znode."""
+        """The ISR that it proposes as the leader: by AlterPartition, or in the state znode."""
         address = StateAddress(at.topic, at.partition)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -269,7 +269,7 @@ class RealBroker:
         raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}")
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
-        """How often it asks for an ISR, if each time this is answered."""
+        """How often it proposes an ISR, if each proposal gets this answer."""
         self.answers[at.topic] = answer
         return len(self._await_proposals(at, LeaderEpoch(0), expected))
 
@@ -297,11 +297,11 @@ class RealBroker:
         return len(self._await_proposals(at, then.leader_epoch, expected))
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
-        """Whether it has turned to this leader to follow it."""
+        """Whether it follows this leader."""
         return leader.was_called(within_s=3 * LAG_S)
 
     def lose_session(self, command: Command, controller_epoch: int) -> None:
-        """It is told this, and does not answer before it can reach ZooKeeper again."""
+        """Send it this command, which it answers only when it can reach ZooKeeper again."""
         former = self.broker_epoch
         self._proxies.become(self._link, Mode.CUT)
         mended = threading.Timer(SESSION_S + 2.0, self._proxies.become, (self._link, Mode.OPEN))

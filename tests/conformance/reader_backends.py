@@ -1,4 +1,4 @@
-"""One reader on a real and on the simulated ZooKeeper; what differs between them is hidden here only."""
+"""How does one reader run on a real and on the simulated ZooKeeper? Only this module knows their differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 
 
 class Reading(NamedTuple):
-    """A reader that has loaded everything, and what it told."""
+    """A reader that has loaded everything, and the facts that it emitted."""
 
     seen: Seen
     notices: list[Notice]
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 class World(Protocol):
-    """A ZooKeeper, somebody who writes to it, and readers."""
+    """A ZooKeeper, a client that writes to it, and readers."""
 
     other: KazooClient
 
@@ -47,13 +47,13 @@ class World(Protocol):
         """A reader, for a while; with `follows` one that reads `/admin/reassignments`."""
 
     def until(self, holds: Callable[[], T | None]) -> T:
-        """Let time pass until something becomes true, and say what."""
+        """Let time pass until a condition holds; fail with its description."""
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass."""
 
     def meddling(self, acts: Callable[[KazooClient], Iterator[None]]) -> AbstractContextManager[None]:
-        """Somebody acts again and again, also in the middle of what a reader does."""
+        """A client acts again and again, also in the middle of a reader's work."""
 
 
 class RealWorld:
@@ -66,7 +66,7 @@ class RealWorld:
 
     @contextmanager
     def loaded(self, *, chunk: int = 2_000, follows: bool = False) -> Iterator[Reading]:
-        """A reader with a session of its own."""
+        """A reader with its own session."""
         bridge = self._runner.run(adapter_world.started(self._connect))
         seen, notices = Seen(), list[Notice]()
         reader = Reader(bridge, seen, notice=notices.append, chunk=chunk, what=watched(follows_reassignments=follows))
@@ -85,7 +85,7 @@ class RealWorld:
             self._runner.run(bridge.stop())
 
     def until(self, holds: Callable[[], T | None]) -> T:
-        """Let time pass until something becomes true."""
+        """Let time pass until a condition holds."""
         return self._runner.run(adapter_world.until(holds, PATIENCE_S))
 
     def pass_time(self, seconds: float) -> None:
@@ -94,7 +94,7 @@ class RealWorld:
 
     @contextmanager
     def meddling(self, acts: Callable[[KazooClient], Iterator[None]]) -> Iterator[None]:
-        """A thread with a client of its own."""
+        """A thread with its own client."""
         is_over = threading.Event()
 
         def act() -> None:
@@ -123,7 +123,7 @@ class SimulatedWorld:
 
     @contextmanager
     def loaded(self, *, chunk: int = 2_000, follows: bool = False) -> Iterator[Reading]:
-        """A reader with a session of its own, over simulated lines."""
+        """A reader with its own session, over simulated lines."""
         seen, notices = Seen(), list[Notice]()
         reader = SimulatedReader(
             self._zookeeper,
@@ -140,7 +140,7 @@ class SimulatedWorld:
         self._zookeeper.close_session(reader.session)
 
     def until(self, holds: Callable[[], T | None]) -> T:
-        """Let one thing happen after the other until something becomes true."""
+        """Run one callback after the other until a condition holds."""
         end = self._clock.now + PATIENCE_S
         while not (result := holds()):
             if self._clock.now > end or not self._clock.step():
@@ -148,7 +148,7 @@ class SimulatedWorld:
         return result
 
     def pass_time(self, seconds: float) -> None:
-        """Let happen what is due."""
+        """Run all callbacks that are due."""
         is_over: list[bool] = []
         self._clock.after(seconds, lambda: is_over.append(True))
         self.until(lambda: is_over)
@@ -170,7 +170,7 @@ class SimulatedWorld:
 
 
 class _Client:
-    """What the tests use of kazoo's client, on the simulated ZooKeeper and at once."""
+    """The parts of kazoo's client that tests use, on the simulated ZooKeeper and without delay."""
 
     def __init__(self, zookeeper: ZooKeeper) -> None:
         self._zookeeper = zookeeper

@@ -1,4 +1,4 @@
-"""What the broker model claims of brokers, asked of the model and of real ones alike: Kafka 3.9.1, 2.8.2 and 2.4.1."""
+"""The broker model behaves like real brokers: the same tests run on it and on Kafka 3.9.1, 2.8.2 and 2.4.1."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.partition_state import PartitionState
 
 EPOCH = 10
-OTHER = BrokerId(2)  # is said to live, but does not
+OTHER = BrokerId(2)  # is announced as live, but is not
 BOTH = (BROKER, OTHER)
 IDS = {
     "3.9": (TopicId("AAAAAAAAQACAAAAAAAAAAQ"), TopicId("AAAAAAAAQACAAAAAAAAAAg")),
@@ -76,14 +76,14 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def release(request: pytest.FixtureRequest) -> str:
-    """Which release is asked; its behaviour may differ."""
+    """The tested release; its behaviour may differ."""
     parameter: str = request.node.callspec.params["broker"]
     return parameter.rpartition("-")[2]
 
 
 @pytest.fixture
 def at() -> TopicPartition:
-    """A partition of its own for each test."""
+    """A separate partition for each test."""
     return TopicPartition(TopicName(f"topic{next(_names)}"), PartitionId(0))
 
 
@@ -98,9 +98,9 @@ def _live(backend: Backend, *more: FakeLeader) -> tuple[LiveBroker, ...]:
 
 
 def _introduce(backend: Backend, *more: FakeLeader) -> None:
-    """Who lives, and who is the controller."""
-    told = backend.tell(UpdateMetadata((), _live(backend, *more)), EPOCH, backend.broker_epoch)
-    assert told == (ErrorCode.NONE, {})
+    """Announce the live brokers and the controller."""
+    answer = backend.tell(UpdateMetadata((), _live(backend, *more)), EPOCH, backend.broker_epoch)
+    assert answer == (ErrorCode.NONE, {})
 
 
 def view(
@@ -128,7 +128,7 @@ def view(
 
 
 def lead(backend: Backend, partition: PartitionView) -> ErrorCode:
-    """What the broker says of one partition in a LeaderAndIsr."""
+    """Send a LeaderAndIsr; return the broker's answer for its partition."""
     command = LeaderAndIsr((), (partition,), _live(backend)[:1])
     error, errors = backend.tell(command, EPOCH, backend.broker_epoch)
     assert error is ErrorCode.NONE
@@ -136,7 +136,7 @@ def lead(backend: Backend, partition: PartitionView) -> ErrorCode:
 
 
 def stop(backend: Backend, at: TopicPartition, leader_epoch: int, *, is_deletion: bool = True) -> ErrorCode:
-    """What the broker says of one partition in a StopReplica."""
+    """Send a StopReplica; return the broker's answer for its partition."""
     stops = (ReplicaStop(at.topic, at.partition, LeaderEpoch(leader_epoch), is_deletion),)
     error, errors = backend.tell(StopReplica(stops), EPOCH, backend.broker_epoch)
     assert error is ErrorCode.NONE
@@ -144,7 +144,7 @@ def stop(backend: Backend, at: TopicPartition, leader_epoch: int, *, is_deletion
 
 
 def is_hosted(backend: Backend, at: TopicPartition, *, expected: bool) -> bool:
-    """Whether the log is there; a deletion on disk may take a moment."""
+    """Whether the log exists; a deletion on disk may take a moment."""
     deadline = time.monotonic() + 5
     while backend.hosts(at) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -292,7 +292,7 @@ def test_another_topic_id_is_refused_where_ids_are_known(broker: Backend, at: To
     lead(broker, view(at, 5, topic_id=one))
     lead(broker, view(at, 6, topic_id=one))  # 2.8 notes it with the second command
 
-    # The broker's answer names the topic by its id, so it is told apart by what is not accepted.
+    # The broker's answer names the topic by its id, so the refused partition identifies it.
     command = LeaderAndIsr((view(at, 7, topic_id=other),), (), _live(broker)[:1])
     _, errors = broker.tell(command, EPOCH, broker.broker_epoch)
 
@@ -392,7 +392,7 @@ def test_a_leader_that_is_not_said_to_live_is_followed_only_when_told_again(
     _introduce(broker, leader)
     assert not broker.fetches_from(at, leader)
 
-    # It has not taken that leader epoch on, so the same one will do; an older one, too.
+    # It has not adopted that leader epoch, so the same one is accepted; an older one, too.
     assert follow(4) is ErrorCode.NONE
     assert broker.fetches_from(at, leader)
     assert follow(4) is ErrorCode.STALE_CONTROLLER_EPOCH
@@ -404,12 +404,12 @@ def test_a_topic_id_can_come_with_the_known_leader_epoch(broker: Backend, at: To
         pytest.skip("2.4 knows no topic ids")
     lead(broker, view(at, 5))
 
-    def told(leader_epoch: int, topic_id: TopicId | None) -> list[ErrorCode]:
+    def refused(leader_epoch: int, topic_id: TopicId | None) -> list[ErrorCode]:
         command = LeaderAndIsr((view(at, leader_epoch, topic_id=topic_id),), (), _live(broker)[:1])
         return list(broker.tell(command, EPOCH, broker.broker_epoch)[1].values())
 
-    assert told(5, one) == ([ErrorCode.STALE_CONTROLLER_EPOCH] if release == "2.8" else [])  # noted all the same
-    assert told(6, other) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert refused(5, one) == ([ErrorCode.STALE_CONTROLLER_EPOCH] if release == "2.8" else [])  # noted nevertheless
+    assert refused(6, other) == [ErrorCode.INCONSISTENT_TOPIC_ID]
 
 
 def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_epoch_for_ever(
@@ -444,7 +444,7 @@ def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_e
 def test_who_has_no_zookeeper_makes_no_log_to_lead_and_takes_the_same_leader_epoch_later(
     broker: Backend, at: TopicPartition, release: str
 ) -> None:
-    """A leader notes its epoch only once it has its log: what a follower is deaf to, it hears."""
+    """A leader notes its epoch only once it has its log: it accepts the command that a follower ignores."""
     if release == "2.8":
         pytest.skip("from 2.7 to 3.0 the replica is offline then, led or followed")
     first = LeaderAndIsr((), (view(at, 5, topic_id=IDS[release][0]),), _live(broker)[:1])

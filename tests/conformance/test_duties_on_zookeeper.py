@@ -1,4 +1,4 @@
-"""What do the duties for tokens and features do to a real ZooKeeper, through the real reader and writer?"""
+"""What do the duties for tokens and features change in a real ZooKeeper, through the real reader and writer?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Term:
         self.writer: Writer | None = None
 
     def turn(self) -> None:
-        """One turn with what has happened, if anything has."""
+        """Run one turn, with these events if any."""
         events, self.events[:] = list(self.events), []
         assert self.reader is not None
         assert self.writer is not None
@@ -61,7 +61,7 @@ class Term:
                     pass
 
     async def until_said(self, kind: type[Measured | StepDown]) -> None:
-        """Turn after turn until the machine has said something of this kind."""
+        """Run turns until the machine has given a notice of this kind."""
 
         def is_said() -> bool | None:
             self.turn()
@@ -70,7 +70,7 @@ class Term:
         await until(is_said)
 
     async def until_everything_may_be_read(self) -> None:
-        """Turn after turn until nothing is refused any more."""
+        """Run turns until no read is refused any more."""
 
         def is_so() -> bool | None:
             self.turn()
@@ -79,7 +79,7 @@ class Term:
         await until(is_so)
 
     async def until(self, other: KazooClient, path: str, *, data: bytes | None = None, gone: bool = False) -> None:
-        """Turn after turn until a znode is there, holds this, or has gone."""
+        """Run turns until a znode exists, holds this data, or is gone."""
 
         def is_so() -> bool | None:
             self.turn()
@@ -110,7 +110,7 @@ def prepare(client: KazooClient) -> None:
 
 
 def token(client: KazooClient, name: str, expires_ms: int, ends_ms: int) -> None:
-    """As Kafka's DelegationTokenManager writes it."""
+    """A token as Kafka's DelegationTokenManager writes it."""
     data = {
         "version": 3,
         "owner": "User:ann",
@@ -141,8 +141,8 @@ def test_expired_tokens_are_deleted_and_named_to_the_brokers(zookeeper: str) -> 
                 await term.until_said(Measured)
 
             assert sorted(other.get_children(TOKENS)) == ["good", "torn"]
-            told = sorted(other.get(f"{CHANGES}/{name}")[0] for name in other.get_children(CHANGES))
-            assert told == [b"at-its-end", b"not-renewed"]
+            notified = sorted(other.get(f"{CHANGES}/{name}")[0] for name in other.get_children(CHANGES))
+            assert notified == [b"at-its-end", b"not-renewed"]
             assert all(name.startswith("token_change_0") for name in other.get_children(CHANGES))
             expired = [s.value for s in term.said if isinstance(s, Measured) and "tokens" in s.measure]
             assert expired == [2.0]
@@ -199,8 +199,8 @@ def test_a_real_server_lets_a_term_go_on_without_what_may_not_be_read(zookeeper:
 
             async with leading(zookeeper, EXPIRING) as term:
                 await term.until(other, "/brokers/topics/orders/partitions/0/state")
-                told = [s.text for s in term.said if isinstance(s, Notice) and s.kind == "unreadable znode"]
-                assert sorted(path for path in hidden for text in told if f": {path}" in text) == sorted(hidden)
+                texts = [s.text for s in term.said if isinstance(s, Notice) and s.kind == "unreadable znode"]
+                assert sorted(path for path in hidden for text in texts if f": {path}" in text) == sorted(hidden)
                 assert len(term.machine.quarantined()) == len(hidden)
 
                 for path in hidden:

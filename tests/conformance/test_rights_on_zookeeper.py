@@ -1,4 +1,4 @@
-"""What do requests about rights do to a real ZooKeeper, through the real reader and writer?"""
+"""What do ACL requests change in a real ZooKeeper, through the real reader and writer?"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Term:
         self.replies: dict[CallId, Reply] = {}
 
     def turn(self, reader: Reader, writer: Writer) -> None:
-        """One turn with what has happened, if anything has."""
+        """Run one turn, with these events if any."""
         events, self.events[:] = list(self.events), []
         for effect in self.machine.turn(events, 0.0) if events else ():
             match effect:
@@ -86,8 +86,8 @@ def test_rights_are_written_and_told(zookeeper: str) -> None:
                 other.create(ORDERS, catalog.encode(Acls((BOB,))))
                 assert await answered(1, CreateAcls((OF_ANN,))) == AclsCreated((AclCreated(),))
                 assert decode(other.get(ORDERS)[0]) == Acls((BOB, ANN))
-                (told,) = other.get_children(CHANGES[PatternType.LITERAL])
-                assert other.get(f"{CHANGES[PatternType.LITERAL]}/{told}")[0] == "TOPIC:ördërs".encode()
+                (notification,) = other.get_children(CHANGES[PatternType.LITERAL])
+                assert other.get(f"{CHANGES[PatternType.LITERAL]}/{notification}")[0] == "TOPIC:ördërs".encode()
 
                 deleted = await answered(2, DeleteAcls((ALL_OF_ORDERS,)))
                 assert isinstance(deleted, AclsDeleted)

@@ -24,11 +24,11 @@ from tests.conformance.adapter_world import (
     connected,
     create_parents,
     create_topic,
-    every_state_is_told,
+    every_state_is_known,
     held,
     loaded,
+    present_facts,
     someone,
-    told,
     topic_data,
     until,
 )
@@ -36,10 +36,10 @@ from zk_layout.znodes.partition_state import StateAddress
 
 
 async def settled_as(seen: Seen, client: KazooClient) -> None:
-    """What was seen becomes exactly what ZooKeeper holds in the watched families."""
+    """Wait until the facts equal ZooKeeper's content in the watched families."""
     truth = await asyncio.to_thread(held, client)
-    await until(lambda: told(seen, truth) == truth, 20)
-    assert every_state_is_told(seen, truth)
+    await until(lambda: present_facts(seen, truth) == truth, 20)
+    assert every_state_is_known(seen, truth)
 
 
 def test_watches_and_what_happened_meanwhile_survive_a_restart_of_the_server(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_watches_and_what_happened_meanwhile_survive_a_restart_of_the_server(tmp
                     await settled_as(seen, other)
                     await until(lambda: seen.version("/admin/preferred_replica_election") == 0)
                     # Only what had changed was read again.
-                    told = [f for e in seen.events[before:] if isinstance(e, Observed) for f in e.facts]
-                    assert len(told) < 15
+                    present_facts = [f for e in seen.events[before:] if isinstance(e, Observed) for f in e.facts]
+                    assert len(present_facts) < 15
 
                     other.set("/brokers/topics/t5", topic_data(3))
                     create_topic(other, "later", 1)

@@ -1,4 +1,4 @@
-"""Does one process become the controller, and only one, whatever gets lost on the way?"""
+"""Does exactly one process become the controller, even if messages get lost?"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -59,7 +59,7 @@ def deletion_wish(number: int) -> Commit:
 
 
 def pass_for_native(connect: str) -> None:
-    """Whoever holds `/controller` looks like a broker's native controller from now on."""
+    """Make the holder of `/controller` look like a native controller from now on."""
     with someone(connect) as other:
         other.set("/controller", b'{"version":2,"brokerid":100,"timestamp":"7","kraftControllerEpoch":-1}')
 
@@ -174,7 +174,7 @@ def test_a_process_of_ours_is_never_replaced(zookeeper: str) -> None:
 
 
 def last(signals: list[SessionEvent]) -> HolderSeen:
-    """What was told last of `/controller`."""
+    """The last fact about `/controller`."""
     seen = [s for s in signals if isinstance(s, HolderSeen)]
     return seen[-1] if seen else HolderSeen(None, False, ControllerEpoch(-1))
 
@@ -374,7 +374,7 @@ def test_release_after_being_replaced_takes_back_only_the_registration(zookeeper
 
 
 def expire(bridge: Bridge, connect: str) -> None:
-    """Close the session from a second connection, as its expiry looks from the first."""
+    """Close the session from a second connection, which looks like its expiry from the first."""
     double = KazooClient(connect, client_id=(bridge._client._session_id, bridge._client._session_passwd))
     double.start()
     double.stop()

@@ -44,7 +44,7 @@ def old_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSe
 
 
 def fence_version(zk: KazooClient) -> ZnodeVersion:
-    """That of the epoch, which a test before may have written."""
+    """The version of the epoch, which an earlier test may have written."""
     if not zk.exists("/controller_epoch"):
         zk.create("/controller_epoch", b"0")
     return ZnodeVersion(zk.get("/controller_epoch")[1].version)

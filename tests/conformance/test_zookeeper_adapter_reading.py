@@ -1,7 +1,7 @@
-"""Does the controller see what ZooKeeper holds: all of it once, every change, and nothing twice for long?
+"""Does the controller see ZooKeeper's content: all of it once, every change, and nothing twice for long?
 
-Asked of the reader on a real and on the simulated ZooKeeper: simulated worlds see what a controller sees. What
-becomes of reading when connections or servers fail is asked of real ones only, in
+The reader runs on a real and on the simulated ZooKeeper: simulated worlds see what a controller sees. Failures
+of connections and servers are tested on real ones only, in
 `test_zookeeper_adapter_connections`.
 """
 
@@ -19,11 +19,11 @@ from tests.conformance.adapter_world import (
     create_parents,
     create_states,
     create_topic,
-    every_state_is_told,
+    every_state_is_known,
     held,
+    present_facts,
     register,
     someone,
-    told,
     topic_data,
 )
 from tests.conformance.reader_backends import RealWorld, SimulatedWorld, World
@@ -129,7 +129,7 @@ def test_topics_that_come_change_and_go_are_told_with_their_states(world: World)
         create_states(other, "orders", range(3))
         other.set(TOPIC, topic_data(3))
         world.until(lambda: seen.version(TOPIC) == 1)
-        # The state of partition 0 was told before; the controller itself writes it from now on.
+        # The state of partition 0 was read before; the controller itself writes it from now on.
         assert seen.is_gone(STATE_0)
         assert seen.version(f"{TOPIC}/partitions/2/state") == 0
         last = seen.events[-1]
@@ -340,8 +340,8 @@ def test_znodes_changing_while_they_are_loaded_are_not_missed(world: World) -> N
             seen, *_ = last.enter_context(world.loaded(chunk=100))
             world.pass_time(0.3)
         truth = held(other)
-        world.until(lambda: told(seen, truth) == truth)
-        assert every_state_is_told(seen, truth)
+        world.until(lambda: present_facts(seen, truth) == truth)
+        assert every_state_is_known(seen, truth)
 
 
 def meddle(client: KazooClient) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Does a replica go on watching, and know before it claims, where ZooKeeper does not let it read or write?
+"""If ZooKeeper does not let a replica read or write, does it go on watching, and know before it claims?
 
 Real servers only: ACLs are theirs.
 """
@@ -27,19 +27,19 @@ ALL_BUT_WRITE = dict(create=True, delete=True, read=True, admin=True)
 
 @asynccontextmanager
 async def standing_by(zookeeper: str) -> AsyncIterator[tuple[Claimant, list[Event]]]:
-    """A claimant that watches `/controller`, and all that it has told."""
-    told: list[Event] = []
+    """A claimant that watches `/controller`, and all events that it has emitted."""
+    events: list[Event] = []
     settings = load(
         None,
         [f"zookeeper.connect={zookeeper}", "broker.id=901", "inter.broker.protocol.version=3.9"],
         {},
         {"inter.broker.protocol.version": parse_protocol},
     )
-    claimant = Claimant(settings.claim, NothingWrong(), told.append)
+    claimant = Claimant(settings.claim, NothingWrong(), events.append)
     looking = asyncio.create_task(claimant.reach())
     try:
-        await until(lambda: Watching() in told)
-        yield claimant, told
+        await until(lambda: Watching() in events)
+        yield claimant, events
     finally:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -48,7 +48,7 @@ async def standing_by(zookeeper: str) -> AsyncIterator[tuple[Claimant, list[Even
 
 @contextmanager
 def closed(client: KazooClient, path: str, **rights: bool) -> Iterator[None]:
-    """Only these rights are left to others than the owner of a znode, for a time; none by default."""
+    """Leave only these rights, by default none, to others than a znode's owner, for a time."""
     owner, others = make_digest_acl("owner", "secret", all=True), make_acl("world", "anyone", **rights)
     client.add_auth("digest", "owner:secret")
     client.set_acls(path, [owner, others] if rights else [owner])
@@ -61,18 +61,18 @@ def closed(client: KazooClient, path: str, **rights: bool) -> Iterator[None]:
 def test_a_watcher_that_may_not_read_who_leads_says_so_and_goes_on_until_it_may(zookeeper: str) -> None:
     async def story() -> None:
         with someone(zookeeper) as other:
-            async with standing_by(zookeeper) as (_, told):
-                await until(lambda: HolderSeen in map(type, told))
+            async with standing_by(zookeeper) as (_, events):
+                await until(lambda: HolderSeen in map(type, events))
                 other.create("/controller", b'{"version":1,"brokerid":3,"timestamp":"7"}', ephemeral=True)
-                await until(lambda: isinstance(told[-1], HolderSeen) and told[-1].holder is not None)
+                await until(lambda: isinstance(events[-1], HolderSeen) and events[-1].holder is not None)
                 with closed(other, "/controller", **ALL_BUT_READ):
                     other.create("/kafka_zk_controller/released", b"")
-                    await until(lambda: HolderUnknown("no permission: /controller") in told)
+                    await until(lambda: HolderUnknown("no permission: /controller") in events)
                 other.delete("/kafka_zk_controller/released")
-                await until(lambda: isinstance(told[-1], HolderSeen))
-                before = len(told)
+                await until(lambda: isinstance(events[-1], HolderSeen))
+                before = len(events)
                 other.delete("/controller")
-                await until(lambda: any(isinstance(e, HolderSeen) and e.holder is None for e in told[before:]))
+                await until(lambda: any(isinstance(e, HolderSeen) and e.holder is None for e in events[before:]))
 
     asyncio.run(story())
 
@@ -132,9 +132,9 @@ def test_one_brokers_unreadable_registration_keeps_nobody_from_leading(zookeeper
             other.ensure_path("/brokers/ids")
             register(other, 5)
             with closed(other, "/brokers/ids/5"):
-                async with standing_by(zookeeper) as (claimant, told):
-                    assert Watching() in told
-                    assert not [event for event in told if isinstance(event, StartRefused)]
+                async with standing_by(zookeeper) as (claimant, events):
+                    assert Watching() in events
+                    assert not [event for event in events if isinstance(event, StartRefused)]
                     assert isinstance(await claimant.claim(replace=False), Claimed)
 
     asyncio.run(story())

@@ -1,6 +1,6 @@
-"""Does the session live as long as the event loop turns, and no longer, and does it surely end?
+"""Does the session live exactly as long as the event loop runs, and does it surely end?
 
-Real servers only: who renews a session, and when it expires, is between a server and kazoo's thread.
+Real servers only: renewal and expiry of a session are up to a server and kazoo's thread.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SESSION_S = 2.0
 
 
 class Watching(threading.Thread):
-    """Somebody else, in a thread of its own, who notes when a znode is gone."""
+    """A separate thread and client that notes when a znode is gone."""
 
     def __init__(self, connect: str, path: str) -> None:
         super().__init__()
@@ -49,10 +49,10 @@ def test_a_claim_ends_with_its_session_while_the_event_loop_stands_still_for_lon
     zookeeper: str, stalled_s: float, is_lost: bool
 ) -> None:
     async def story() -> None:
-        told: list[SessionEvent] = []
+        events: list[SessionEvent] = []
         bridge = Bridge(ZooKeeperSettings(zookeeper, int(1000 * SESSION_S)))
         await bridge.start()
-        session = Session(bridge, told.append, BrokerId(100))
+        session = Session(bridge, events.append, BrokerId(100))
         await session.prepare()
         session.start()
         assert isinstance(await session.claim(registration(), replace=False), Claimed)
@@ -70,11 +70,11 @@ def test_a_claim_ends_with_its_session_while_the_event_loop_stands_still_for_lon
         if is_lost:
             assert other.gone_at is not None, "a dead event loop kept its claim"
             assert began + 0.5 * SESSION_S < other.gone_at < ended
-            await until(lambda: SessionLost() in told and Reconnected() in told)
+            await until(lambda: SessionLost() in events and Reconnected() in events)
             assert isinstance(await session.claim(registration(), replace=False), Claimed)
         else:
             assert other.gone_at is None, f"lost after {other.gone_at and other.gone_at - began} s"
-            assert SessionLost() not in told
+            assert SessionLost() not in events
         session.stop()
         await bridge.stop()
 

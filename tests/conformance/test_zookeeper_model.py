@@ -1,4 +1,4 @@
-"""What the simulation claims of ZooKeeper, asked of the simulated and of a real one alike."""
+"""The simulated ZooKeeper behaves like a real one: the same tests run on both."""
 
 from __future__ import annotations
 
@@ -394,9 +394,9 @@ def test_watches_that_are_set_again_tell_what_has_changed_meanwhile(reached: Ser
     other.multi(SetData("/changed", b"1"), RemoveNode("/deleted"), MakeNode("/created"), MakeNode("/parent/child"))
     other.multi(RemoveNode("/gone"))
 
-    told = asyncio.run(told_after_set_watches(reached, since))
+    changes = asyncio.run(changes_after_set_watches(reached, since))
 
-    assert sorted(told) == [
+    assert sorted(changes) == [
         ("/changed", Change.CHANGED),
         ("/created", Change.CREATED),
         ("/deleted", Change.DELETED),
@@ -405,10 +405,10 @@ def test_watches_that_are_set_again_tell_what_has_changed_meanwhile(reached: Ser
     ]
 
 
-async def told_after_set_watches(reached: Served | Real, since: Zxid) -> list[tuple[str, Change]]:
-    bridge, told = Bridge(ZooKeeperSettings(reached.connect)), list[tuple[str, Change]]()
+async def changes_after_set_watches(reached: Served | Real, since: Zxid) -> list[tuple[str, Change]]:
+    bridge, changes = Bridge(ZooKeeperSettings(reached.connect)), list[tuple[str, Change]]()
     await bridge.start()
-    bridge.watch_listeners.append(lambda event: told.append((event.path, event.change)))
+    bridge.watch_listeners.append(lambda event: changes.append((event.path, event.change)))
     full = bridge.full
     await bridge.ask(
         SetWatches(
@@ -419,13 +419,13 @@ async def told_after_set_watches(reached: Served | Real, since: Zxid) -> list[tu
         )
     )
     await bridge.stop()
-    return told
+    return changes
 
 
 def test_no_child_was_created_meanwhile_where_a_sequential_one_gets_the_name_it_must_have(
     reached: Served | Real,
 ) -> None:
-    """ZooKeeper tells two lives of a znode apart by nothing else that a transaction can ask for."""
+    """A transaction can distinguish two lives of a znode by nothing else."""
     session = reached.session()
     session.multi(MakeNode("/f"), MakeNode("/f/asked", b"first"), MakeNode("/f/other"))
     session.multi(RemoveNode("/f/other"))
@@ -443,7 +443,7 @@ def test_no_child_was_created_meanwhile_where_a_sequential_one_gets_the_name_it_
 
 
 def guarded(folder: str, births: int, *operations: Operation) -> tuple[Operation, ...]:
-    """As `controller.zk.lives` has it."""
+    """The guard of `controller.zk.lives`."""
     return MakeNode(f"{folder}/{MARK}", is_sequential=True), RemoveNode(f"{folder}/{MARK}{births:010d}"), *operations
 
 

@@ -1,4 +1,4 @@
-"""Does a real ZooKeeper let us in as we are meant to be let in, and does what we create belong to whom it should?"""
+"""Does a real ZooKeeper accept our login, and do the znodes that we create have the right owner?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def acls(client: KazooClient, path: str) -> set[tuple[str, str, int]]:
 
 
 def prepared(connect: str, security: ZooKeeperSecurity) -> dict[str, set[tuple[str, str, int]]]:
-    """Whose the znodes are that we create before brokers come."""
+    """The owners of the znodes that we create before brokers start."""
 
     async def prepare() -> None:
         bridge = bridge_of(connect, security)
@@ -69,7 +69,7 @@ def prepared(connect: str, security: ZooKeeperSecurity) -> dict[str, set[tuple[s
 
 
 def turned_away(connect: str, security: ZooKeeperSecurity) -> str:
-    """What is said to somebody who does not get in; it takes less than a time-out."""
+    """The error for a refused login, which takes less than a time-out."""
 
     async def knock() -> None:
         await bridge_of(connect, security).start()
@@ -245,7 +245,7 @@ def test_a_server_that_wants_a_login_says_so(tmp_path_factory: pytest.TempPathFa
 
 def test_a_server_whose_certificate_has_expired_is_not_trusted(tmp_path_factory: pytest.TempPathFactory) -> None:
     secured = SecuredZooKeeper(tmp_path_factory.mktemp("expired"))
-    secured.keys("zookeeper", has_expired=True)  # in the place of what it would have shown
+    secured.keys("zookeeper", has_expired=True)  # instead of the normal content
     with running(secured):
         said = turned_away(secured.secure, replace(KAFKA, tls=secured.tls()))
 

@@ -1,4 +1,4 @@
-"""The same few calls on the simulated and on a real ZooKeeper; what differs between them is hidden here only."""
+"""Which calls work alike on the simulated and on a real ZooKeeper? Only this module knows their differences."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class RealSession:
         return data
 
     def limit(self, path: str, left: Permission) -> None:
-        """Leave everybody these permissions only, and that of changing them."""
+        """Leave everyone only these permissions, and the one to change them."""
         self._client.set_acls(path, [ACL(int(left | Permission.ADMIN), Id("world", "anyone"))])
 
     def _saw(self, event: WatchedEvent) -> None:
@@ -210,7 +210,7 @@ class Real:
         return self.connect[self.connect.index("/") :] + path
 
     def limit(self, path: str, left: Permission) -> None:
-        """Leave everybody these permissions only."""
+        """Leave everyone only these permissions."""
         self.session().limit(path, left)
         self._limited.append(path)
 
@@ -221,7 +221,7 @@ class Real:
         return session
 
     def close(self) -> None:
-        """Give everybody all permissions back, and end all sessions."""
+        """Give everyone all permissions back, and end all sessions."""
         for path in self._limited:
             self._sessions[0].limit(path, Permission.ALL)
         for session in self._sessions:
@@ -247,7 +247,7 @@ def _stat(stat: Any) -> Stat:
 
 
 def errors(done: Multi) -> Sequence[ZkError]:
-    """What was refused, operation by operation."""
+    """The errors, operation by operation."""
     return done.errors
 
 
@@ -275,7 +275,7 @@ class Served:
         return path
 
     def limit(self, path: str, left: Permission) -> None:
-        """Leave everybody these permissions only."""
+        """Leave everyone only these permissions."""
         self.zookeeper.acls[path] = left
 
     def serve(self, line: socket.socket) -> None:
@@ -312,7 +312,7 @@ class Served:
 
 
 class Lagging(Served):
-    """The same behind a server that shows everything a little later than it is written."""
+    """The same behind a server that lags a little."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -326,6 +326,6 @@ class Lagging(Served):
                 self._follower.catch_up()
 
     def close(self) -> None:
-        """End all sessions, listen no more, and follow nobody."""
+        """End all sessions, and stop listening and following."""
         super().close()
         self._is_over.set()

@@ -38,7 +38,7 @@ CLIENT_PORT, HTTP_PORT = 2181, 9640
 
 @contextmanager
 def engine() -> Iterator[Any]:
-    """The engine's client; skips where none answers."""
+    """The engine's client; skip if none answers."""
     client, why = None, ""
     with warnings.catch_warnings():
         # docker-py leaves the socket of a refused connection to the garbage collector.
@@ -55,7 +55,7 @@ def engine() -> Iterator[Any]:
 
 
 def image(client: Any, variable_and_default: tuple[str, str]) -> str:
-    """An image that is here or can be pulled; skips where neither is so."""
+    """An image that is here or can be pulled; skip otherwise."""
     variable, default = variable_and_default
     name = os.environ.get(variable, default)
     try:
@@ -67,7 +67,7 @@ def image(client: Any, variable_and_default: tuple[str, str]) -> str:
 
 
 def watchdog(client: Any) -> None:
-    """Skips where testcontainers wants a watchdog whose image cannot be had."""
+    """Skip if the image of testcontainers' watchdog cannot be had."""
     if not testcontainers_config.ryuk_disabled:
         image(client, WATCHDOG_IMAGE)
 
@@ -81,7 +81,7 @@ def our_image(base: str) -> Iterator[str]:
 
 
 class Containers:
-    """A network of its own, in which servers reach one another by name; all of it ends with the `with`."""
+    """A separate network, in which servers reach one another by name; all of it ends with the `with`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -106,7 +106,7 @@ class Containers:
         return self._start(name, container, config)
 
     def broker(self, name: str, broker_id: int, zookeeper: str, version: str, java_image: str) -> DockerContainer:
-        """A Kafka broker, known to everybody by its container's name."""
+        """A Kafka broker, which advertises its container's name."""
         config = {
             "broker.id": broker_id,
             "zookeeper.connect": f"{zookeeper}:{CLIENT_PORT}",
@@ -151,12 +151,12 @@ class Containers:
 
 
 def address(container: DockerContainer, port: int) -> str:
-    """Where one of its ports is reached from here."""
+    """The address of one of its ports from here."""
     return f"{container.get_container_host_ip()}:{container.get_exposed_port(port)}"
 
 
 def leader_page(container: DockerContainer) -> dict[str, Any]:
-    """What `/leader` says; empty where nobody answers."""
+    """The content of `/leader`; empty without an answer."""
     try:
         with urllib.request.urlopen(f"http://{address(container, HTTP_PORT)}/leader", timeout=5) as answer:
             page: dict[str, Any] = json.load(answer)
@@ -166,7 +166,7 @@ def leader_page(container: DockerContainer) -> dict[str, Any]:
 
 
 def await_phase(container: DockerContainer, phase: str, timeout_s: float = 60.0) -> None:
-    """Wait until a replica leads, or stands by knowing who leads."""
+    """Wait until a replica leads, or stands by and knows the leader."""
 
     def is_so() -> bool:
         page = leader_page(container)
@@ -180,7 +180,7 @@ def await_phase(container: DockerContainer, phase: str, timeout_s: float = 60.0)
 
 
 def health(container: DockerContainer) -> str:
-    """What the engine thinks of it, by the image's own health check."""
+    """Its health, by the image's own health check."""
     wrapped = container.get_wrapped_container()
     wrapped.reload()
     return str(wrapped.attrs["State"]["Health"]["Status"])

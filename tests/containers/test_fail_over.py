@@ -1,4 +1,4 @@
-"""Does our image lead brokers that it knows by host name only, and does another replica go on when it is killed?"""
+"""Does our image lead brokers by host name, and does another replica take over when it is killed?"""
 
 from __future__ import annotations
 

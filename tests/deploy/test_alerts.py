@@ -1,4 +1,4 @@
-"""Do the alerts fire when they should, those about replicas that are all gone among them?"""
+"""Do the alerts fire when they should, even if all replicas are gone?"""
 
 from __future__ import annotations
 

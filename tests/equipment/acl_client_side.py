@@ -1,4 +1,4 @@
-"""Which kio value asks about rights, and what was answered?
+"""How are ACL requests encoded and their answers decoded, by kio?
 
 Source: Kafka's DescribeAclsRequest.json, CreateAclsRequest.json, DeleteAclsRequest.json and their responses.
 """
@@ -64,7 +64,7 @@ def _creation(creation: AclCreation) -> dict[str, object]:
 
 
 def acls_described(cursor: Cursor, version: int) -> AclsDescribed:
-    """What rights there are."""
+    """The ACLs in an answer."""
     cursor.int32("throttle_time_ms")
     error, message = cursor.error(), cursor.nullable_string("error_message")
     bindings = []
@@ -78,7 +78,7 @@ def acls_described(cursor: Cursor, version: int) -> AclsDescribed:
 
 
 def acls_created(cursor: Cursor, _version: int) -> AclsCreated:
-    """What became of new entries."""
+    """The results for new entries."""
     cursor.int32("throttle_time_ms")
     results = []
     for _ in cursor.array("results", 3):
@@ -88,7 +88,7 @@ def acls_created(cursor: Cursor, _version: int) -> AclsCreated:
 
 
 def acls_deleted(cursor: Cursor, version: int) -> AclsDeleted:
-    """What became of entries that are no longer wanted."""
+    """The results for deleted entries."""
     cursor.int32("throttle_time_ms")
     results = []
     for _ in cursor.array("filter_results", 5):

@@ -1,4 +1,4 @@
-"""Which kio value asks for other credentials of users, or for other features, and what was answered?
+"""How are requests for credentials and features encoded and their answers decoded, by kio?
 
 Source: Kafka's AlterUserScramCredentialsRequest.json, UpdateFeaturesRequest.json and their responses.
 """
@@ -32,7 +32,7 @@ class Password(Struct, frozen=True):
 def encode_passwords(
     correlation_id: int, upsertions: tuple[Password, ...], deletions: tuple[ScramDeletion, ...] = ()
 ) -> bytes:
-    """AlterUserScramCredentials (51), with its size. `AlterScramCredentials` has no passwords to send any more."""
+    """AlterUserScramCredentials (51), with its size. `AlterScramCredentials` no longer has the passwords."""
     schema = request_schema(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
     entity = schema.make(
         "AlterUserScramCredentialsRequest",
@@ -80,7 +80,7 @@ def admin_request_entity(schema: MessageSchema, request: UpdateFeatures | AlterS
 
 
 def scram_credentials_altered(cursor: Cursor, _version: int) -> ScramCredentialsAltered:
-    """What became of users."""
+    """The results for users."""
     cursor.int32("throttle_time_ms")
     return ScramCredentialsAltered(tuple(_user(cursor) for _ in cursor.array("results", 5)))
 
@@ -92,7 +92,7 @@ def _user(cursor: Cursor) -> UserAltered:
 
 
 def features_updated(cursor: Cursor, _version: int) -> FeaturesUpdated:
-    """What became of features."""
+    """The results for features."""
     cursor.int32("throttle_time_ms")
     error, message = cursor.error(), cursor.nullable_string("error_message")
     return FeaturesUpdated(tuple(_feature(cursor) for _ in cursor.array("results", 5)), error, message)

@@ -19,11 +19,11 @@ def ask(
     version: int | None = None,
     timeout_s: float = ANSWER_WITHIN_S,
 ) -> Reply | ApiVersionsReply:
-    """Ask one question on a connection of its own, where no event loop runs.
+    """Send one request over a separate connection, without an event loop.
 
     Raises:
         Broken: there was no answer.
-        Malformed: it is none to the question.
+        Malformed: it does not answer the request.
     """
     key = api_key_of(request)
     if version is None:

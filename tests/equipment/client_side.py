@@ -1,4 +1,4 @@
-"""Which bytes ask a controller something, and what did it answer?
+"""How are requests to a controller encoded, and its answers decoded?
 
 The other direction of `controller.wire.requests` and `replies`: what simulated brokers and the demo need of it is in
 `controller.lab.wire.to_controller`, and the rest here.
@@ -70,8 +70,8 @@ from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicPartition
 
 
 def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest) -> bytes:
-    """A request in the version its header names, with its size. One that asks for what only this controller
-    understands shows by this that it reads additions, whatever its header says.
+    """A request in its header's version, with its size. One that uses features that only this controller
+    has thereby shows that it reads additions, regardless of its header.
 
     Raises:
         ValueError: the header names another api key than the request's.
@@ -90,7 +90,7 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
 
 
 def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsReply:
-    """What was answered to the request with this header; `frame` is without its size.
+    """The answer to the request with this header; `frame` is without its size.
 
     Raises:
         Malformed: not a response to it.
@@ -103,7 +103,7 @@ def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsRepl
 
 
 def _with_ours(reply: Reply | ApiVersionsReply, fields: dict[int, bytes], cursor: Cursor) -> Reply | ApiVersionsReply:
-    """The reply with what only this controller says."""
+    """The reply with the additions of this controller."""
     if isinstance(reply, ReassignmentsAltered):
         return structs.replace(reply, request_id=request_id_of(fields, cursor))
     if isinstance(reply, ReassignmentsListed):

@@ -1,4 +1,4 @@
-"""How does a Kerberos server run here? As MIT's, with a realm, a port and a `krb5.conf` of its own."""
+"""How does a Kerberos server run here? MIT's, with its own realm, port and `krb5.conf`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KerberosUnavailable(LabError):
 
 
 class Kdc(Server):
-    """The key distribution centre of `REALM` on 127.0.0.1; nothing of it is outside of its directory.
+    """The key distribution centre of `REALM` on 127.0.0.1; all its files are in its directory.
 
     Shape:
         `krb5_conf` is for its clients: MIT's library reads what the variable `KRB5_CONFIG` names, Java what the
@@ -88,7 +88,7 @@ class Kdc(Server):
         self.process.wait_until(lambda: is_listening(self.port), 30, waiting_for="it listened")
 
     def stop(self) -> None:
-        """End it in good order."""
+        """End it cleanly."""
         self.process.stop()
 
     def kill(self) -> None:
@@ -106,7 +106,7 @@ class Kdc(Server):
         env: Mapping[str, str] = {**os.environ, **self._env}
         argv = [str(self._programs[program]), *args]
         ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
-        if ran.returncode or "while" in ran.stderr:  # kadmin.local ends well whatever its command came to
+        if ran.returncode or "while" in ran.stderr:  # kadmin.local exits with 0 even if its command failed
             raise ServerFailed(f"{program} {args[-1]}: {ran.stdout}{ran.stderr}")
 
 

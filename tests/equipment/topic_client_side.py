@@ -1,4 +1,4 @@
-"""Which bytes ask a controller something about topics, and what did it answer?
+"""How are requests about topics encoded, and their answers decoded?
 
 The other direction of `controller.wire.topic_requests` and `topic_replies`, for simulated clients and tests.
 

@@ -1,4 +1,4 @@
-"""Try what nobody should ever send or write: `python -m tests.fuzz frames --frames 1000000`."""
+"""Try hostile input: `python -m tests.fuzz frames --frames 1000000`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.fuzz import frames, stores, znodes
 
 @click.group()
 def main() -> None:
-    """What is to be tried?"""
+    """Try hostile input of one kind."""
 
 
 main.add_command(frames.command, "frames")

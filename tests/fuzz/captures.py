@@ -1,4 +1,4 @@
-"""What do real brokers and native controllers write into which znodes? Read from the captures in `tests/fixtures`."""
+"""What do real brokers and native controllers write into znodes? Captures from `tests/fixtures`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_OF_A_KIND = 40
 
 @cache
 def captured() -> dict[str, tuple[bytes, ...]]:
-    """By kind of znode, what was written there: each value once, some of each."""
+    """By kind of znode, some captured values, each once."""
     found: dict[str, dict[bytes, None]] = {}
     for file in sorted(FIXTURES.glob("*/log.*.gz")):
         for path, data in _writes(gzip.decompress(file.read_bytes())):

@@ -1,4 +1,4 @@
-"""Can any bytes on a listener harm more than the connection that they come over?
+"""Can any bytes on a listener harm more than their own connection?
 
 Sound requests of every API and version are mutated and sent to a real listener with a real term behind it. Nothing may
 be an internal error, end the term, hold the event loop up, or use up memory; a healthy client is answered meanwhile.
@@ -71,12 +71,12 @@ class Frames:
             yield self.next()
 
     def next(self) -> bytes:
-        """One that is not quite, or not at all, what somebody would send; now and then it is still sound."""
+        """A frame that is more or less malformed; now and then it is still sound."""
         random = self._random
         frame = bytearray(random.choice(self._sound))
         for _ in range(random.choice((0, 1, 1, 1, 2, 3, 6))):
             self._mutate(frame)
-            del frame[LONGEST_FRAME:]  # at once: what it takes to make one is not the server's time
+            del frame[LONGEST_FRAME:]  # in advance: making one must not count as the server's time
         return bytes(frame)
 
     def _mutate(self, frame: bytearray) -> None:
@@ -110,7 +110,7 @@ class Frames:
 
 
 def decode(frame: bytes) -> None:
-    """A frame through all that is done with its bytes without a term.
+    """Decode a frame in every way that needs no term.
 
     Raises:
         Broken: anything but the errors that close one connection.
@@ -142,7 +142,7 @@ def _decode(frame: bytes) -> None:
 
 
 class Tried(Struct):
-    """What was done, and the worst that was seen; turns of the term are no stalls of the server."""
+    """The counts and the worst stalls; turns of the term are no stalls of the server."""
 
     frames: int = 0
     answered: int = 0
@@ -206,7 +206,7 @@ class Trial:
             self._check(reign, heart)
 
     async def _send(self, port: int, frame: bytes) -> bool:
-        """Whether it was answered before the connection was closed, or the sender lost its patience."""
+        """Send a frame; return whether it was answered before the connection closed or the time was over."""
         size = len(frame) if self._random.random() > 0.02 else self._random.choice((*EXTREMES, len(frame) + 5))
         loop = asyncio.get_running_loop()
         with socket.socket() as client:
@@ -275,7 +275,7 @@ def try_frames(seed: int, count: int) -> Tried:
 @click.command()
 @click.option("--frames", default=20_000, help="How many to send.")
 @click.option("--seed", default=0, help="Where to begin.")
-@click.option("--minutes", type=float, help="Begin anew with the next seed until so long has passed.")
+@click.option("--minutes", type=float, help="Continue with the next seed for this long.")
 def command(frames: int, seed: int, minutes: float | None) -> None:
     """Send mutated requests to a listener."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

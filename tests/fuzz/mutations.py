@@ -1,4 +1,4 @@
-"""How is something sound made hostile? By its structure, or byte by byte."""
+"""How is sound input made hostile? By its structure, or byte by byte."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WHOLE = (
 
 
 def hostile(random: Random, sound: bytes) -> bytes:
-    """Something that is not quite, or not at all, what was there; now and then it is still sound."""
+    """A mutation of the input; now and then it is still sound."""
     kind = random.random()
     if kind < 0.1:
         return random.choice(WHOLE)

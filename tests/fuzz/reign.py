@@ -1,4 +1,4 @@
-"""What stands behind a listener while it is tried? A term in this process, on a ZooKeeper that accepts all."""
+"""Which term is behind a fuzzed listener? One in this process, on a ZooKeeper that accepts all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Errors(Unobserved):
 
 
 class Reign:
-    """A server with a term behind it. Brokers hear nothing; ZooKeeper takes every transaction."""
+    """A server with a term behind it. Brokers get no commands; ZooKeeper accepts every transaction."""
 
     def __init__(self, shape: Shape | None = None, limits: Limits | None = None) -> None:
         self.ended: list[str] = []
@@ -76,7 +76,7 @@ class Reign:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of its listener."""
         return self.server.ports[LISTENER]
 
     async def begin(self) -> None:
@@ -127,7 +127,7 @@ class Timed:
         self.spent_s = self.longest_s = 0.0
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
-        """What follows from these events."""
+        """Run a turn with these events."""
         began = time.thread_time()
         try:
             return self._machine.turn(events, now)
@@ -185,7 +185,7 @@ def _resolve(future: asyncio.Future[None]) -> None:
 
 
 def _look_away(effect: Effect) -> None:
-    """Nobody carries it out."""
+    """Drop an effect."""
 
 
 def _facts(shape: Shape) -> Iterator[Fact]:

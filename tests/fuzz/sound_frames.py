@@ -1,4 +1,4 @@
-"""Which requests do clients and brokers send? Every API and version that is answered here, as they encode it."""
+"""Which requests do clients and brokers send? Every API and version that is answered here, in their encoding."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _served() -> Iterator[bytes]:
                     try:
                         yield encode_request(header, request)[4:]
                     except (TypeError, ValueError, struct.error):
-                        continue  # what this version cannot say
+                        continue  # fields that this version lacks
 
 
 def _requests(version: int) -> Iterator[Request | ApiVersionsRequest]:

@@ -1,4 +1,4 @@
-"""Can any store, or web-config, do more harm than to be refused?
+"""Is every mutated store and web-config either loaded or refused by one clear error?
 
 Key stores and trust stores of each kind (PEM, PKCS12, JKS) and web-configs are mutated: their bytes, the certificates
 and keys inside them, and what they say. Each is loaded, or is refused by the one error that callers catch, which names
@@ -57,7 +57,7 @@ _Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class Broken(AssertionError):
-    """Something else came of it than what may; says what, and of what."""
+    """An input had another outcome than allowed; the text says which."""
 
 
 class Pair(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Pair(Struct, frozen=True):
 
 @cache
 def pairs() -> Mapping[str, Pair]:
-    """By what they are: sound ones, and those that OpenSSL refuses."""
+    """Pairs by kind: sound ones, and those that OpenSSL refuses."""
     sound = _pair(rsa.generate_private_key(65537, 2048))
     return {
         "ec": _pair(ec.generate_private_key(ec.SECP256R1())),
@@ -80,7 +80,7 @@ def pairs() -> Mapping[str, Pair]:
 
 
 def _pair(key: _Key) -> Pair:
-    # Not signed by itself: OpenSSL looks at nobody's own signature.
+    # Not self-signed: OpenSSL does not check self-signatures.
     name, authority = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in ("me", "authority"))
     builder = x509.CertificateBuilder(authority, name, key.public_key(), 1, _ENDS - 10_000 * _DAY, _ENDS)
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
@@ -116,13 +116,13 @@ def jks(pair: Pair) -> bytes:
 
 
 def signed(body: bytes) -> bytes:
-    """With the digest that says that the password is right, and nothing is damaged."""
+    """Add the digest that confirms the password and the content."""
     return body + hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
 
 
 @cache
 def sound_stores() -> Mapping[str, bytes]:
-    """Of each kind; those that OpenSSL refuses among them."""
+    """Stores of each kind, including those that OpenSSL refuses."""
     found: dict[str, bytes] = {}
     for name, pair in pairs().items():
         found |= {f"{name}.pem": pem(pair), f"{name}.jks": jks(pair)}
@@ -146,7 +146,7 @@ def _loaded(der: bytes) -> _Key:
 
 
 def store(random: Random) -> bytes:
-    """A store that is not quite what it was."""
+    """A mutated store."""
     name = random.choice(sorted(sound_stores()))
     whole, pair = sound_stores()[name], pairs()[random.choice(sorted(pairs()))]
     kind = random.random()
@@ -211,7 +211,7 @@ ODD_WEB = (
 
 
 def web_config(random: Random) -> bytes:
-    """What nobody should write there."""
+    """A mutated web-config."""
     kind = random.random()
     if kind < 0.15:
         return random.choice(ODD_WEB).encode("utf-8", "surrogatepass")
@@ -224,7 +224,7 @@ def web_config(random: Random) -> bytes:
 
 
 class Tried(Struct):
-    """What came of them."""
+    """The outcomes."""
 
     loaded: int = 0
     refused: int = 0
@@ -246,7 +246,7 @@ class Trial:
         """So many.
 
         Raises:
-            Broken: something else came of one than that it was loaded, or refused by the one error for that.
+            Broken: one was neither loaded nor refused by the one error for that.
         """
         for _ in range(count):
             if self._random.random() < 0.6:
@@ -314,7 +314,7 @@ def try_stores(seed: int, count: int) -> Tried:
 @click.command()
 @click.option("--stores", default=10_000, help="How many to try.")
 @click.option("--seed", default=0, help="Where to begin.")
-@click.option("--minutes", type=float, help="Begin anew with the next seed until so long has passed.")
+@click.option("--minutes", type=float, help="Continue with the next seed for this long.")
 def command(stores: int, seed: int, minutes: float | None) -> None:
     """Load mutated key stores, trust stores and web-configs."""
     until = time.monotonic() + (minutes or 0.0) * 60

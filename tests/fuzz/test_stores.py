@@ -1,4 +1,4 @@
-"""Is every store and web-config loaded, or refused by the one error for that, and would another outcome be seen?"""
+"""Is every store and web-config loaded, or refused by the one error for that, and is another outcome noticed?"""
 
 from __future__ import annotations
 

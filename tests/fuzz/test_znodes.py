@@ -1,4 +1,4 @@
-"""Do some worlds of hostile znodes keep every promise, and would one that does not be seen?"""
+"""Do some worlds of hostile znodes keep every promise, and is a broken one noticed?"""
 
 from __future__ import annotations
 

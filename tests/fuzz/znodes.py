@@ -1,7 +1,7 @@
 """Does any world of hostile znodes cost a healthy topic its leader, or a controller its term?
 
-Each world has healthy topics on three brokers, and beside them znodes that nobody should have written: captures of real
-ones, mutated; names that nobody gives; what may not be read. A controller is elected into it, lives through more of the
+Each world has healthy topics on three brokers, and beside them invalid znodes: captures of real
+ones, mutated; strange names; unreadable znodes. A controller is elected into it, lives through more of the
 same, and another one follows. Decoders, reader, state and machine are the real ones; ZooKeeper and brokers are those of
 the scenarios.
 """
@@ -39,7 +39,7 @@ SOUND = ("sound", "sound_2")
 TRUSTY = (1, 2, 3)  # broker 4 is the one whose registration is written to
 REST = "time +40s"
 
-# Where something is written.
+# The paths to write to.
 PLACES = (
     "/brokers/topics/sick",
     "/brokers/topics/sick-2",
@@ -120,7 +120,7 @@ FOLDERS = (
     "/kafka-acl/Topic",
 )
 
-# What captures lack, by kind of znode.
+# Values that the captures lack, by kind of znode.
 _OURS = {
     "TopicDeletion": (b"",),
     "LogDirEvent": (b'{"version":1,"broker":4,"event":1}',),
@@ -156,11 +156,11 @@ _OURS = {
 
 
 class Broken(AssertionError):
-    """A world in which something that had to hold did not."""
+    """A world broke a promise."""
 
 
 class Stage(Theatre):
-    """Writes nothing down but why a term ended."""
+    """Records only why a term ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -293,7 +293,7 @@ class World:
         missing = [path]
         while (parent := parent_of(missing[-1])) not in zookeeper.nodes:
             missing.append(parent)
-        is_own = path == f"/brokers/ids/{OWN_ID}"  # which somebody else may write, but not make
+        is_own = path == f"/brokers/ids/{OWN_ID}"  # which other clients may write, but not create
         if is_own or path in zookeeper.nodes or zookeeper.nodes[parent].owner:
             return
         for each in reversed(missing):
@@ -342,7 +342,7 @@ class World:
             raise Broken(f"{path} is not led: leader={state.leader} isr={state.isr}, of which {live} are live")
 
     def _is_live(self, broker: int) -> bool:
-        """Whether a controller can know of it, be it one that took over while its registration was hidden."""
+        """Whether a controller can know of it, even one that took over while its registration was hidden."""
         path = f"/brokers/ids/{broker}"
         return (
             broker in self._stage.brokers
@@ -367,7 +367,7 @@ def _address(path: str) -> catalog.Address:
 
 
 class Tally(Struct):
-    """What came of many worlds."""
+    """The outcomes of many worlds."""
 
     worlds: int = 0
     failed: int = 0

@@ -39,7 +39,7 @@ def main(version: str, classes: str, controller: str, class_minutes: float, outp
     controllers = list(Controller) if controller == "both" else [Controller(controller)]
     bad = []
     for number, each in enumerate(chosen, 1):
-        # A class that was asked for by its name is run even if a reason speaks against it.
+        # A class requested by name runs even if a reason speaks against it.
         if classes in ("all", "quick") and (reason := reasons.for_class(each.class_name)):
             click.echo(f"{number}/{len(chosen)} {each.class_name}: not run, {reason.why}")
             continue
@@ -69,8 +69,8 @@ def _run(runner: Runner, chosen: Chosen, controller: Controller, version: str) -
         ran = Ran(chosen.class_name, controller, today(), runner.java.major, tuple(outcomes), state)
         keep(version, ran)
     counts = Counter(outcome.result for outcome in outcomes)
-    told = ", ".join(f"{count} {result}" for result, count in counts.items()) or "nothing to run"
-    click.echo(f"    {told} in {time.monotonic() - started:.0f} s")
+    summary = ", ".join(f"{count} {result}" for result, count in counts.items()) or "nothing to run"
+    click.echo(f"    {summary} in {time.monotonic() - started:.0f} s")
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""Which classes of Kafka's tests are run, and what does each need?"""
+"""Which classes of Kafka's tests run, and which settings does each need?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLASSES_FILE = Path(__file__).with_name("classes.toml")
 
 
 class Classes(msgspec.Struct, frozen=True):
-    """What one version has to offer."""
+    """The classes of one version."""
 
     all: tuple[str, ...]
     quick: tuple[str, ...]
@@ -52,7 +52,7 @@ class Classes(msgspec.Struct, frozen=True):
 
 
 def read_classes(version: str, file: Path = CLASSES_FILE) -> Classes:
-    """What is known of this version.
+    """The classes of this version.
 
     Raises:
         msgspec.ValidationError: The file is not as it should be.

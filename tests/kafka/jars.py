@@ -24,14 +24,14 @@ _WITH_TESTS = {
     "2.8.2": ("kafka_2.13", "kafka-clients", "kafka-metadata", "kafka-raft"),
 }
 _JUNIT = (
-    # A compiler that needs no more than a Java runtime.
+    # A compiler that needs only a Java runtime.
     Module("org.eclipse.jdt", "ecj", "3.33.0"),
     Module("org.junit.jupiter", "junit-jupiter", "5.10.2"),
     Module("org.junit.platform", "junit-platform-console", "1.10.2"),
     Module("org.hamcrest", "hamcrest", "2.2"),
     Module("org.slf4j", "slf4j-reload4j", "1.7.36"),
 )
-# What makes mocks and certificates. Older releases of Mockito than these do not know Java 17.
+# Libraries for mocks and certificates. Older releases of Mockito do not know Java 17.
 _BESIDE = {
     "3.9.1": (
         Module("org.mockito", "mockito-core", "5.10.0"),
@@ -51,7 +51,7 @@ def tests_class_path(version: str, progress: Progress) -> tuple[Path, ...]:
     """Kafka with its tests and what runs them; downloaded once, to where the lab keeps its jars.
 
     Raises:
-        JarsUnavailable: They are not there and could not be downloaded, or nobody knows what this version needs.
+        JarsUnavailable: They are missing and could not be downloaded, or the needs of this version are unknown.
     """
     if version not in VERSIONS:
         raise JarsUnavailable(version, f"its tests are not known here; known are {', '.join(VERSIONS)}")

@@ -1,4 +1,4 @@
-"""What came of the last run of each class, under each controller?"""
+"""What did the last run of each class show, under each controller?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ran(msgspec.Struct, frozen=True):
     java: int
     outcomes: tuple[Outcome, ...]
     state: str = ""
-    """The commit that was run; with a + if what it consists of had been changed since."""
+    """The commit that was run; with a + if the sources had been changed since."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ _File = dict[str, dict[Controller, _Kept]]
 
 
 def keep(version: str, ran: Ran, directory: Path = RESULTS) -> None:
-    """Write it down in place of what was there; safe beside others that do the same."""
+    """Replace the stored run of this class; safe beside other processes that do the same."""
     directory.mkdir(parents=True, exist_ok=True)
     file = _file(version, directory)
     with _locked(directory):
@@ -62,7 +62,7 @@ def keep(version: str, ran: Ran, directory: Path = RESULTS) -> None:
 
 
 def read_kept(version: str, directory: Path = RESULTS) -> list[Ran]:
-    """All that was kept, by the names of the classes.
+    """All stored runs, by the names of the classes.
 
     Raises:
         msgspec.ValidationError: The file is not as it should be.
@@ -99,19 +99,19 @@ def _told(outcome: Outcome) -> str:
 
 
 def _outcomes(tests: Mapping[str, str]) -> Iterator[Outcome]:
-    for name, told in tests.items():
+    for name, stored in tests.items():
         method, bracket, rest = name.partition(" [")
-        result, _, problem = told.partition(": ")
+        result, _, problem = stored.partition(": ")
         yield Outcome(method, f"{bracket}{rest}".strip(), Result(result), problem)
 
 
 def today() -> str:
-    """As it is written down."""
+    """The line for a stored run."""
     return datetime.now(UTC).date().isoformat()
 
 
 def state_of_product(root: Path = _ROOT) -> str:
-    """The commit, and whether what is tested has been changed since; empty outside a clone."""
+    """The commit, and whether the sources have been changed since; empty outside a clone."""
     commit = _git(root, "rev-parse", "--short", "HEAD")
     return f"{commit}+" if commit and _git(root, "status", "--porcelain", "--", *_PRODUCT) else commit
 

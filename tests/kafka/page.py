@@ -1,4 +1,4 @@
-"""How does docs/kafka-tests.md tell what became of Kafka's own tests?"""
+"""How does docs/kafka-tests.md present the results of Kafka's own tests?"""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEAD = """\
 
 <!-- Made by `make kafka-tests`. -->
 
-Kafka publishes its own integration tests beside each release. Here they are run with this controller in charge of the
-brokers that they start and, as a control on the same machine, with Kafka's own. Taken are the classes that act as
-clients or tools, or look at what a controller does: those in [classes.toml](../tests/kafka/classes.toml). The last run
-of each class is kept in [results](../tests/kafka/results), from which this page is made; a class that has not been run
-yet is shown as that.
+Kafka publishes its own integration tests beside each release. Here they run with this controller in charge of the
+brokers that they start and, as a control on the same machine, with Kafka's own. Chosen are the classes that act as
+clients or tools, or check what a controller does: those in [classes.toml](../tests/kafka/classes.toml). The last run
+of each class is kept in [results](../tests/kafka/results), from which this page is made; it marks classes that have not
+been run yet.
 
 A test that cannot pass here has its reason in [inapplicable.toml](../tests/kafka/inapplicable.toml). The run fails if a
 test fails without a reason, passes in spite of one, or passes under another controller than it should.
@@ -34,12 +34,12 @@ this is changed for this controller:
 - Tests of single requests, which look for the broker that is the controller, find this controller's address; in one
   class they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find
   that broker's.
-- Where nodes are counted until all brokers have started, or know each other, there is one more. A test that looks for
-  all brokers itself, in ZooKeeper or in a broker's memory, finds those that it has started; where it compares all nodes
-  that clients are told of with its servers, this controller is one of them.
-- Of what is inside Kafka's controller, tests are told what can be seen of this one: that it is in charge, the ids of
-  topics in ZooKeeper, which replicas brokers were told are offline, and how many leaders its metric says were elected
-  that were not in sync.
+- If nodes are counted until all brokers have started, or know each other, there is one more. A test that looks for
+  all brokers itself, in ZooKeeper or in a broker's memory, finds those that it has started; if it compares all nodes
+  that clients see with its servers, this controller is one of them.
+- Tests that look inside Kafka's controller get what this one shows: that it is in charge, the ids of
+  topics in ZooKeeper, which replicas it announced to brokers as offline, and how many unclean elections its metric
+  counts.
 
     make kafka-tests                   # 3.9.1: hours
     make kafka-tests CLASSES=quick     # a selection
@@ -52,7 +52,7 @@ _NOT_RUN = "not yet run"
 
 
 class _Class(msgspec.Struct, frozen=True):
-    """One class of tests, and what came of it under each controller: nothing where it was not run."""
+    """One class of tests and its outcome under each controller; empty if it was not run."""
 
     name: str
     ours: Mapping[str, Outcome]
@@ -66,7 +66,7 @@ def as_markdown(
     reasons: Mapping[str, Reasons],
     classes: Mapping[str, Classes],
 ) -> str:
-    """The page: of each version what was run and what not, why what fails does, and every test."""
+    """The page: for each version what was run and what not, the reasons of failures, and every test."""
     found = {version: _classes(listed, ran[version]) for version, listed in classes.items()}
     lines = [_HEAD, *_summary(found, reasons)]
     for version, its in found.items():
@@ -78,7 +78,7 @@ def as_markdown(
 
 
 def _classes(listed: Classes, ran: Sequence[Ran]) -> list[_Class]:
-    """In alphabetical order; also what was run without being listed."""
+    """In alphabetical order, including classes that were run without being listed."""
     outcomes = {(each.class_name, each.controller): {o.name: o for o in each.outcomes} for each in ran}
     runs = {each.class_name: f"{each.day} {each.state}".strip() for each in ran if each.controller is Controller.OURS}
     return [
@@ -179,7 +179,7 @@ def _sign(outcome: Outcome | None) -> str:
 
 
 def _why(class_name: str, outcome: Outcome, reasons: Reasons) -> str:
-    """Empty where nothing needs to be said."""
+    """Empty if there is nothing to say."""
     match reasons.verdict(class_name, outcome):
         case Verdict.EXPECTED if reason := reasons.for_test(class_name, outcome):
             return _escaped(reason.why)

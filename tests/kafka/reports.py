@@ -33,12 +33,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What tells it from all others of its class."""
+        """Its unique name within its class."""
         return f"{self.method} {self.invocation}".strip()
 
 
 def read_reports(directory: Path) -> list[Outcome]:
-    """All outcomes in a directory of reports, sorted by name; without what was left out because nobody chose it."""
+    """All outcomes in a directory of reports, sorted by name, without tests that were not chosen."""
     found = [outcome for file in directory.glob("TEST-*.xml") for outcome in _outcomes(file)]
     return sorted(found, key=lambda outcome: outcome.name)
 

@@ -47,27 +47,27 @@ _SETTINGS = {
 
 
 class Controller(StrEnum):
-    """Who is in charge of the brokers."""
+    """Which controller leads the brokers."""
 
     OURS = "ours"
     NATIVE = "native"
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A class of tests, or one method of it, and what our controller is to be told."""
+    """A class of tests, or one method of it, and the settings of our controller."""
 
     class_name: str
     method: str = ""
     settings: Mapping[str, str] = {}
     settings_of_methods: Mapping[str, Mapping[str, str]] = {}
-    """For tests that want others than their class."""
+    """Settings of single tests that differ from their class's."""
 
 
 class Runner:
     """Runs classes of one version's tests, each in a process of its own."""
 
     def __init__(self, version: str, class_limit_s: float, tell: Callable[[str], None]) -> None:
-        """Find or download what is needed, and compile what stands in for Kafka's own start of ZooKeeper.
+        """Find or download the jars, and compile the replacement for Kafka's own start of ZooKeeper.
 
         Raises:
             LabError: There is no Java, or there are no jars.
@@ -128,7 +128,7 @@ class Runner:
         return outcomes
 
     def _argv(self, chosen: Chosen, controller: Controller, directory: Path) -> list[str | Path]:
-        # Kafka's own way to start ZooKeeper is the first to be found where its own controller is wanted.
+        # For Kafka's own controller, Kafka's own way to start ZooKeeper comes first on the class path.
         path = [self._ours, *self._jars] if controller is Controller.OURS else [*self._jars, self._ours]
         properties = {
             "controller.directory": directory,
@@ -140,7 +140,7 @@ class Runner:
         }
         if controller is Controller.OURS:
             properties["controller.is-ours"] = "yes"
-        # What lets a class be changed that is loaded already.
+        # Lets a class be changed that is loaded already.
         agent = next(jar for jar in self._jars if jar.name.startswith("byte-buddy-agent-"))
         return [
             *(self.java.executable, "-Xmx1g", *QUICK_START, f"-javaagent:{agent}"),

@@ -1,4 +1,4 @@
-"""Is every test that fails under this controller one that is known to, and does every known one still fail?"""
+"""Is every failure under this controller a known one, and does every known one still fail?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REASONS_FILE = Path(__file__).with_name("inapplicable.toml")
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why some tests cannot pass here.
+    """The reason why some tests cannot pass here.
 
     A name in `tests` is a test, a test and one of its invocations (`kafka.X.testY [2]`), or a whole class, which is
     then not run at all.
@@ -30,11 +30,11 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Verdict(StrEnum):
-    """What one test's outcome means for the run."""
+    """The meaning of one test's outcome for the run."""
 
     PASSED = "passed"
     EXPECTED = "fails for a known reason"
-    UNEXPECTED = "fails, and nobody says why"
+    UNEXPECTED = "fails without a known reason"
     STALE = "passes, in spite of the reason why it could not"
     SKIPPED = "skipped"
 
@@ -48,7 +48,7 @@ class Reasons:
     """All reasons that hold for one version of Kafka."""
 
     def __init__(self, reasons: Iterable[Reason], version: str) -> None:
-        """Keep those of this version."""
+        """Select those of this version."""
         self._by_name = {
             name: reason
             for reason in reasons
@@ -57,11 +57,11 @@ class Reasons:
         }
 
     def for_class(self, class_name: str) -> Reason | None:
-        """Why a whole class cannot be run."""
+        """The reason why a whole class cannot run."""
         return self._by_name.get(class_name)
 
     def for_test(self, class_name: str, outcome: Outcome) -> Reason | None:
-        """Why a test cannot pass; what is said about its invocation comes first."""
+        """The reason why a test cannot pass; one for its invocation takes precedence."""
         test = f"{class_name}.{outcome.method}"
         return (
             self._by_name.get(f"{test} {outcome.invocation.split(']')[0]}]")
@@ -70,7 +70,7 @@ class Reasons:
         )
 
     def verdict(self, class_name: str, outcome: Outcome) -> Verdict:
-        """What the outcome of a test under this controller means."""
+        """The meaning of a test's outcome under this controller."""
         reason = self.for_test(class_name, outcome)
         if outcome.result is Result.SKIPPED:
             return Verdict.SKIPPED
@@ -79,7 +79,7 @@ class Reasons:
         return Verdict.STALE if reason and not reason.sometimes else Verdict.PASSED
 
     def never_met(self, class_name: str, outcomes: Sequence[Outcome]) -> list[str]:
-        """The names of tests of a class that was run whole which have a reason and do not exist."""
+        """Tests that have a reason but do not exist, of a class that was run whole."""
         known = {f"{class_name}.{o.method}" for o in outcomes}
         known |= {f"{class_name}.{o.method} {o.invocation.split(']')[0]}]" for o in outcomes if o.invocation}
         return sorted(name for name in self._by_name if name.startswith(f"{class_name}.") and name not in known)

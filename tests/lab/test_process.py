@@ -1,4 +1,4 @@
-"""Does a process end surely, and is its failure told in one clear error?"""
+"""Does a process surely end, and is its failure reported in one clear error?"""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Would anybody notice? Each mistake of the catalogue meets simulated worlds, and the faster tests named with it."""
+"""Would any test notice? Each mistake of the catalogue meets simulated worlds, and the faster tests named with it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("controller", "zk_layout", "metrics", "tests", "pyproject.toml")
-FAILED = 1  # what pytest exits with where tests ran and failed; anything else is no verdict
+FAILED = 1  # pytest's exit code if tests ran and failed; any other is no verdict
 HANGS_AFTER_S = 120.0
 LIMIT_S = 3600
 
 
 class Trial(Struct, frozen=True):
-    """In which worlds a mistake is to be made; none where there are no `seeds`."""
+    """The worlds for a mistake; none without `seeds`."""
 
     seeds: int
     start: int
@@ -39,11 +39,11 @@ class Trial(Struct, frozen=True):
 
 
 class Verdict(Struct):
-    """What became of one mistake.
+    """The verdict on one mistake.
 
     Units:
-        `worlds` is how many it lived through until one broke a promise; None if none did, and `unseen` may say why.
-        `is_caught_fast` is None where no one asked. `took_s` is in seconds.
+        `worlds` is how many it survived until one broke a promise; None if none did, and `unseen` may say why.
+        `is_caught_fast` is None if the fast tests did not run. `took_s` is in seconds.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Verdict(Struct):
 
 
 class Lived(Struct):
-    """How `tests.mutants.live` ended: in which world, if in one, and over what."""
+    """The end of `tests.mutants.live`: the world, if any, and the broken promise."""
 
     seed: int | None
     promise: str
@@ -122,7 +122,7 @@ def copies(count: int) -> Iterator[SimpleQueue[Path]]:
 
 
 def _check_soundness(chosen: Sequence[Mutant], free: SimpleQueue[Path], trial: Trial) -> None:
-    """A test or a world that fails without a mistake would notice everything."""
+    """Check that tests and worlds pass without a mistake, because failing ones would notice everything."""
     copy = free.get()
     try:
         if trial.is_fast_wanted and _run_tests(copy, dict.fromkeys(test for m in chosen for test in m.tests)) != 0:
@@ -154,7 +154,7 @@ def _try(mutant: Mutant, copy: Path, trial: Trial) -> Verdict:
 
 
 def _write(path: Path, source: str) -> None:
-    """Python takes what it has compiled for current where size and second are the same."""
+    """Write a source so that Python compiles it again, which it would not with the same size and second."""
     Path(cache_from_source(str(path))).unlink(missing_ok=True)
     path.write_text(source)
 

@@ -1,7 +1,7 @@
 """Live through worlds until one breaks a promise: `python -m tests.mutants.live <first seed> <seeds> <seconds each>`.
 
-The last line is the last seed, with what was wrong if something was. A mistake may also keep a world from ever going
-on: a controller that takes longer than a world takes breaks a promise, too.
+The last line is the last seed, with the broken promise if any. A mistake may also keep a world from ever ending:
+taking longer than a world takes breaks a promise, too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def main(start: int, seeds: int, limit_s: float) -> None:
     """Print one line a world.
 
     Units:
-        `limit_s` is processor time: how much else there is to do on the machine says nothing about a world.
+        `limit_s` is processor time, which other processes on the machine do not affect.
     """
     seed = start
 
     def hang(*_: object) -> None:
-        # Whatever is raised here may be caught, and gone on with.
+        # An error raised here may be caught and ignored.
         os.write(sys.stdout.fileno(), f"{seed} takes more than {limit_s:.0f} s of processor time\n".encode())
         os._exit(1)
 

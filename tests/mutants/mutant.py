@@ -1,4 +1,4 @@
-"""What is a mistake that someone must notice?"""
+"""What is a mistake that tests must notice?"""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class Mutant(Struct, frozen=True):
-    """One mistake: a change in one place that someone could make, and that still runs.
+    """One mistake: a plausible change in one place, which still runs.
 
     Shape:
-        `name` says what the controller does then. `old` stands once in the file at `path`. Each of `tests`, files or
+        `name` says what the controller does then. `old` occurs once in the file at `path`. Each of `tests`, files or
         tests of pytest, is meant to notice by itself. `unseen` says why no simulated world is expected to notice;
-        most say nothing there, and worlds must notice them.
+        it is mostly empty, and worlds must notice the mistake.
     """
 
     name: str
@@ -47,7 +47,7 @@ def law(name: str) -> str:
 
 
 def zk(name: str) -> str:
-    """The tests of something that speaks with ZooKeeper, on the simulated one."""
+    """The tests of a module that uses ZooKeeper, on the simulated one."""
     return f"tests/unit/zk/test_{name}.py"
 
 

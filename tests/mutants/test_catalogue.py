@@ -1,4 +1,4 @@
-"""The catalogue is kept: each mistake can still be made in today's sources, and what should notice it is there."""
+"""Each mistake of the catalogue is still possible in today's sources, and the tests that should notice it exist."""
 
 from __future__ import annotations
 

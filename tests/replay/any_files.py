@@ -1,4 +1,4 @@
-"""The same history as files of any kind: cut anywhere, copied to several servers, damaged here and there."""
+"""How is one history written as files of any kind: cut anywhere, copied to several servers, damaged?"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write_log(directory: Path, records: Sequence[bytes], *, damaged: bytes | Non
 
 
 class InMemory(bulk.Tables):
-    """The tables of a history that is small, without files."""
+    """The tables of a small history, without files."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[pa.Table]] = {}
@@ -62,29 +62,29 @@ class InMemory(bulk.Tables):
         self._held.setdefault(table, []).append(rows)
 
     def close(self) -> bulk.Attempt:
-        """They stay."""
+        """Keep the rows."""
         return ()
 
     def read(self, table: str) -> Any:
-        """As `written` reads a table from files."""
+        """Read a table, like `written` from files."""
         empty = [bulk.SCHEMAS[table].empty_table()] if table in bulk.SCHEMAS else []
         return ds.dataset(pa.concat_tables([*empty, *self._held.get(table, ())]))
 
     def join_edges(self) -> None:
-        """Close what spans two splits."""
+        """Join rows that span two splits."""
         self.write("partitions", joined(self.read("edges").to_table()))
 
 
 def tables_of(
     paths: Iterable[Path], split_bytes: int, chroot: str = "", range_bytes: int = DEFAULT_RANGE_BYTES
 ) -> Tables:
-    """Every table that needs no SQL, computed without Spark."""
+    """Every table, computed without Spark."""
     history = survey(stored_files(map(str, paths)), split_bytes, range_bytes=range_bytes)
     planned = plan(history, split_bytes, chroot)
     held = InMemory()
     held.write_damage([*history.damage, *planned.damage])
     for split in planned.splits:
-        bulk.carry_out(split, held, chroot, planned.whereabouts)
+        bulk.carry_out(split, held, chroot, planned.last_writes)
     held.join_edges()
     events = held.read("events").to_table()
     seen = lives.in_order(events)
@@ -108,12 +108,12 @@ def tables_of(
 
 
 def rows_of(out: str, name: str) -> Rows:
-    """The rows of a table that was written."""
+    """The rows of a written table."""
     return list(bulk.written(out, name).to_table().to_pylist())
 
 
 def happenings(out: str) -> Rows:
-    """Everything that happened: the table `events`, and the states that are in `partitions`."""
+    """All events: the table `events`, and the states in `partitions`."""
     states = (row for row in rows_of(out, "partitions") if row["what"] == "state")
     return [*rows_of(out, "events"), *({**row, "kind": "state", "time": row["started_at"]} for row in states)]
 
@@ -123,7 +123,7 @@ def in_order(rows: Rows) -> Rows:
 
 
 def differing(a: Tables, b: Tables) -> list[str]:
-    """What is in one and not in the other, a few rows of each table."""
+    """Rows that are only in one of the two, a few of each table."""
     found = []
     for name in a:
         if a[name] != b[name]:
@@ -140,7 +140,7 @@ def cut_into_logs(records: Sequence[bytes], chosen: Random, most: int = 5) -> li
 
 
 def overlapping(parts: Sequence[Sequence[bytes]], whole: Sequence[bytes], chosen: Random) -> list[Sequence[bytes]]:
-    """Some logs go on a little into the next one, as those of a server that was cut back."""
+    """Some logs reach into the next one, like those of a server that was cut back."""
     out, at = [], 0
     for part in parts:
         more = chosen.choice((0, 0, chosen.randrange(20)))
@@ -150,7 +150,7 @@ def overlapping(parts: Sequence[Sequence[bytes]], whole: Sequence[bytes], chosen
 
 
 def spoilt(content: bytes, chosen: Random) -> bytes:
-    """A byte that flipped, bytes that were lost, zeros, or an end that was cut off."""
+    """Flip a byte, drop bytes, write zeros, or cut the end off."""
     spoiled = bytearray(content)
     at = chosen.randrange(len(content))
     match chosen.randrange(4):

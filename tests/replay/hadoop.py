@@ -31,10 +31,10 @@ def _options(settings: dict[str, object]) -> list[str]:
 
 @contextmanager
 def hdfs(home: Path) -> Iterator[str]:
-    """Where it is; it ends with the context.
+    """Start it; return its address. It ends with the context.
 
     Raises:
-        JarsUnavailable, JavaUnavailable: it cannot be had here.
+        JarsUnavailable, JavaUnavailable: it is not available here.
     """
     jars, java = class_path(f"hadoop-{VERSION}", VERSION, _modules), find_java()
     port = free_port()
@@ -43,7 +43,7 @@ def hdfs(home: Path) -> Iterator[str]:
     names = [
         f"{_SERVERS}.namenode.NameNode",
         *_options({"fs.defaultFS": place, "hadoop.tmp.dir": home / "names", **_anywhere("namenode.http-address")}),
-        # A file may be closed before both have told of it: to wait for that takes half a second each time.
+        # A file may be closed before both have reported it: waiting for that takes half a second each time.
         *_options({"dfs.replication": 2, "dfs.namenode.file.close.num-committed-allowed": 1}),
     ]
     addresses = _anywhere("datanode.address", "datanode.http.address", "datanode.ipc.address")

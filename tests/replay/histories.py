@@ -1,4 +1,4 @@
-"""One partition's history, written as a person would tell it."""
+"""How is one partition's history written in a test?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def ids(text: str) -> Replicas:
 
 
 class History:
-    """Each call adds one event; a second passes between two."""
+    """A history to which each call adds an event, a second after the last."""
 
     def __init__(self) -> None:
         self.events: list[Happened] = []
@@ -53,7 +53,7 @@ class History:
         return self._add(1000, op="create", kind="legacy_move", replicas=ids(replicas))
 
     def wanted(self, replicas: str, session: int) -> History:
-        """A znode of the partition's own below `/admin/reassignments`."""
+        """The partition's own znode below `/admin/reassignments`."""
         return self._add(1000, op="create", kind="znode_move", replicas=ids(replicas), session=session)
 
     def deleted(self) -> History:
@@ -68,7 +68,7 @@ class History:
 
 
 def moving() -> History:
-    """A partition on 1,2 that was asked to move to 3,4."""
+    """A partition on 1,2 with a requested move to 3,4."""
     return History().created("1,2").state(1, "1,2").assigned("3,4,1,2", "3,4", "1,2")
 
 

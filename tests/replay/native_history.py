@@ -1,6 +1,6 @@
-"""Real work under Kafka's own controller, and the files ZooKeeper keeps of it.
+"""How are ZooKeeper's files of real work under Kafka's own controller made?
 
-`python -m tests.replay.native_history 2.4.1` makes the fixtures in tests/fixtures/native anew; each file is gzipped
+`python -m tests.replay.native_history 2.4.1` makes the fixtures in tests/fixtures/native again; each file is gzipped
 without its preallocated tail.
 """
 
@@ -29,7 +29,7 @@ RECORD = b"x" * 8_000
 
 
 class Work:
-    """What is done to the cluster, step by step; each waits until the controller is through with it."""
+    """The steps of the work; each waits until the controller has finished it."""
 
     def __init__(self, cluster: LocalCluster, zookeeper: KazooClient, say: Callable[[str], None]) -> None:
         self.cluster = cluster
@@ -88,7 +88,7 @@ class Work:
         self.await_whole("orders")
 
     def cancel(self) -> None:
-        """A move onto a broker that has just died, cancelled."""
+        """Start a move to a broker that has just died, and cancel it."""
         at, victim = TopicPartition("gone", 0), self.bystander()
         stay = [b for b in (1, 2, 3) if b != victim]
         self.ask({at: stay})
@@ -107,7 +107,7 @@ class Work:
         self.await_whole("orders")
 
     def restart_zookeeper(self) -> None:
-        """Begins a new log behind a new snapshot."""
+        """Restart ZooKeeper, which starts a new log after a new snapshot."""
         self.cluster.zookeeper.restart()
         wait_for(lambda: self.zookeeper.connected and self.brokers() == 3, "all brokers are back in ZooKeeper")
         self.admin().close()
@@ -135,7 +135,7 @@ class Work:
         self.submit("/admin/preferred_replica_election", {"version": 1, "partitions": entries})
 
     def move_across_a_crash(self) -> None:
-        """The target dies before the move and comes back during it."""
+        """Move to a broker that dies before the move and returns during it."""
         at, victim = TopicPartition("gone", 1), self.bystander()
         stay = [b for b in (1, 2, 3) if b != victim]
         self.ask({at: stay})
@@ -166,7 +166,7 @@ class Work:
     # ---- asking and waiting ---------------------------------------------------------------------------------
 
     def ask(self, wanted: dict[TopicPartition, list[int] | None]) -> None:
-        """Asks again where the client fell upon a broker that has died."""
+        """Send a request, again if the client reached a dead broker."""
 
         def answer() -> dict[TopicPartition, type[KafkaError] | None] | None:
             try:
@@ -189,7 +189,7 @@ class Work:
         return self.cluster.brokers[wait_for(self.controller, "a controller")].address
 
     def bystander(self) -> int:
-        """A broker that does not rule."""
+        """A broker that is not the controller."""
         return max(b for b in (1, 2, 3) if b != self.controller())
 
     def back(self, victim: int) -> None:
@@ -220,7 +220,7 @@ class Work:
         ]
 
     def await_whole(self, *names: str) -> None:
-        """Until nothing moves and all replicas are in sync."""
+        """Wait until nothing moves and all replicas are in sync."""
 
         def is_whole() -> bool:
             return all(
@@ -233,7 +233,7 @@ class Work:
         wait_for(is_whole, f"{', '.join(names)} whole", timeout_s=180)
 
     def await_leaders(self) -> None:
-        """Until each leader is a broker that runs."""
+        """Wait until each leader is a running broker."""
 
         def has_leaders() -> bool:
             running = {int(b) for b in self.zookeeper.get_children("/brokers/ids")}
@@ -259,13 +259,13 @@ def main(version: str, out: Path = FIXTURES) -> None:
 
 
 def keep(data: Path, out: Path) -> None:
-    """The logs and the snapshots, gzipped; always the same bytes for the same files."""
+    """Gzip the logs and snapshots, reproducibly."""
     out.mkdir(parents=True, exist_ok=True)
     for file in sorted(data.iterdir()):
         if file.name.startswith(("log.", "snapshot.")):
             whole = file.read_bytes()
             body = whole.rstrip(b"\0") if file.name.startswith("log.") else whole
-            # A record ends with its mark; a log with some zeros is as ZooKeeper leaves it.
+            # A record ends with its mark; ZooKeeper's logs end with some zeros.
             tail = bytes(min(64, len(whole) - len(body)))
             (out / f"{file.name}.gz").write_bytes(gzip.compress(body + tail, 9, mtime=0))
 

@@ -1,4 +1,4 @@
-"""The example notebook, run from its first cell to its last: `python -m tests.replay.notebook` keeps what it shows."""
+"""How does the example notebook run as a whole? `python -m tests.replay.notebook` keeps its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "replay.ipynb"
 
 
 def shown_by(names: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each cell of code, and what it prints; `names` replace those that the first cells define."""
+    """Each cell of code, and its output; `names` replace those that the first cells define."""
     known: dict[str, Any] = {}
     for cell in json.loads(NOTEBOOK.read_text())["cells"]:
         if cell["cell_type"] == "code":

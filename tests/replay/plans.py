@@ -1,6 +1,6 @@
-"""By which stages does Spark carry out each job of a replay? `python -m tests.replay.plans DIR` prints the lineages.
+"""Which stages has each job of a replay on Spark? `python -m tests.replay.plans DIR` prints the lineages.
 
-`docs/replay-plan.txt` was made so, of a log that was cut into several splits.
+It made `docs/replay-plan.txt`, from a log of several splits.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from metrics.replay.spark import session
 
 
 def main(directory: str) -> None:
-    """Each job once, after what it does; what several tables do alike is shown for the first of them."""
-    told: dict[str, int] = {}
+    """Each job once, named after its purpose; a job of several tables is shown for the first of them."""
+    shown: dict[str, int] = {}
 
     def telling(action: str, do: Callable[..., Any]) -> Callable[..., Any]:
         def act(rdd: RDD[Any], *arguments: Any, **named: Any) -> Any:
             lineage = (rdd.toDebugString() or b"").decode()
             shape = re.sub(r"\[\d+\]|\(\d+\)| at .*| ", "", lineage)
             key = f"{action}\n{shape}"
-            if key not in told:
+            if key not in shown:
                 sys.stdout.write(f"# {action}\n{lineage}\n\n")
-            told[key] = told.get(key, 0) + 1
+            shown[key] = shown.get(key, 0) + 1
             return do(rdd, *arguments, **named)
 
         return act

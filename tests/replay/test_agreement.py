@@ -1,4 +1,4 @@
-"""What is read from a real server's files is what that server holds, and what ZooKeeper's own tools print."""
+"""The content read from a real server's files equals the server's, and the output of ZooKeeper's own tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Crashed = tuple[Path, ZooKeeperServer]
 
 
 class Znode(NamedTuple):
-    """Everything a client can see of one."""
+    """Everything that a client can see of a znode."""
 
     data: bytes | None
     czxid: int
@@ -70,7 +70,7 @@ def as_clients_see(tree: Tree) -> dict[str, Znode]:
         path: Znode(
             n.data or b"", n.czxid, n.mzxid, n.pzxid, n.ctime_ms, n.mtime_ms, n.version,
             2 * n.cversion - children[path], n.aversion,
-            # Clients are not shown how ZooKeeper marks containers and expiring znodes.
+            # Clients cannot see ZooKeeper's marks of containers and expiring znodes.
             n.owner if ops.is_session_owner(n.owner) else 0,
             children[path], acl_of(n.acl),
         )

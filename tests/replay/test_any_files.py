@@ -1,6 +1,6 @@
-"""The same tables from any files: cut anywhere, of any number of servers, damaged, in batches or as a stream.
+"""Any files give the same tables: cut anywhere, of any number of servers, damaged, in batches or as a stream.
 
-More of it: `python -m tests.replay.test_any_files 1000`, with the number to begin with as a second argument.
+`python -m tests.replay.test_any_files 1000` tries more, with the first number as a second argument.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def split_bytes(chosen: Random) -> int:
 
 
 def range_bytes(chosen: Random) -> int:
-    """Where logs are cut to be indexed, which need not be between two records."""
+    """The size of ranges for indexing, which need not end between two records."""
     return chosen.choice((20, 333, 5000, 70_000, 1 << 40))
 
 
 def copies(version: str, home: Path, chosen: Random) -> list[Path]:
-    """Up to three servers: one has everything, though one byte may be wrong that another has right; others less."""
+    """Up to three servers: one has everything, perhaps with a byte that is right in another; others have less."""
     all_of_it = records(version)
     servers = [home / f"server-{n}" for n in range(chosen.randrange(1, 4))]
     for number, server in enumerate(servers):
@@ -88,7 +88,7 @@ def copies(version: str, home: Path, chosen: Random) -> list[Path]:
 
 
 def _spoil_what_another_has(servers: list[Path], all_of_it: tuple[bytes, ...], chosen: Random) -> None:
-    """The complete server loses a record; an intact copy is written for another."""
+    """Damage a record of the complete server, and write an intact copy for another."""
     logs = [log for log in servers[0].iterdir() if log.suffix != ".gz"]
     if not logs:
         return
@@ -111,7 +111,7 @@ def check_copies(seed: int) -> None:
 
 
 def damaged_files(home: Path, chosen: Random) -> str:
-    """A history of which much is lost; it may begin with a snapshot, or in the middle without one."""
+    """A badly damaged history; it may start with a snapshot, or in the middle without one."""
     version = chosen.choice(("2.4.1", "2.8.2", "3.9.1"))
     known = records(version)
     start = chosen.choice((0, chosen.randrange(len(known) - 100)))
@@ -166,7 +166,7 @@ def batch(options: dict[str, str], size: int) -> Rows:
 
 
 def streamed(home: Path, parts: Sequence[Sequence[bytes]], chosen: Random) -> Rows:
-    """What a stream gives while one server's logs grow by a few bytes at a time, and after it was started anew."""
+    """The rows of a stream while one server's logs grow by a few bytes at a time, and after a restart."""
     options = {"path": str(home), "splitBytes": str(split_bytes(chosen))}
     reader = LiveDirectoryReader(options, "events")
     at = reader.initialOffset()
@@ -186,7 +186,7 @@ def streamed(home: Path, parts: Sequence[Sequence[bytes]], chosen: Random) -> Ro
 
 
 def check_growth(seed: int) -> None:
-    """A directory that is replayed again and again while files grow, come and are damaged: as if read at once."""
+    """Replay a directory again and again while files grow, appear and are damaged: the result is that of one run."""
     chosen = Random(seed)
     version = chosen.choice(("2.4.1", "2.8.2"))
     tables = ("events", "partitions", "damage", "reassignments", "audit")
@@ -258,7 +258,7 @@ STORIES = {
         made(TOPIC, b'{ "partitions" : { "0" : [1] } }'), made(STATE, state(1, 0)),
         changed(TOPIC, b'{ "partitions" : { "0" : [1, 2] } }'), changed(STATE, state(1, 1)),
     ],
-    "states of a topic that nobody knows": [
+    "states of an unknown topic": [
         made(STATE, state(1, 0)), changed(STATE, state(1, 1)), changed(TOPIC, topic("2,1", "2")),
         changed(STATE, state(1, 2)), changed(TOPIC, topic("2,1")), changed(STATE, state(2, 3)), gone(STATE),
         made(STATE, state(1, 0)),
@@ -293,7 +293,7 @@ def main(count: int, first: int = 0) -> None:
             tried += 1
             try:
                 check(seed)
-            except Exception as wrong:  # every seed is to be tried
+            except Exception as wrong:  # try every seed
                 failed += 1
                 sys.stdout.write(f"{check.__name__}({seed}): {type(wrong).__name__}: {wrong}"[:3000] + "\n")
         if done % _TOLD_EVERY == 0 or done == count:

@@ -1,4 +1,4 @@
-"""The state at a time, the way back to it, and the difference between two."""
+"""`--as-of` gives the state at a time, the way back to it, and the difference between two."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_difference_is_one_line_each(captured: History) -> None:
 
 
 def logged(history: History, until: int, chroot: str) -> Iterator[Fact]:
-    """What each transaction left behind, in the order of the log; a transaction may write a znode twice."""
+    """The state after each transaction, in the order of the log; a transaction may write a znode twice."""
     tree = Tree()
     for zxid, rows in groupby(history_rows(history, []), key=lambda row: row[0]):
         if zxid > until:

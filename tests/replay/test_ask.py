@@ -19,12 +19,12 @@ def asked(*arguments: str) -> Result:
     return CliRunner().invoke(replay, ["ask", *arguments])
 
 
-def told(partition: str, when: str) -> Story:
+def story_of(partition: str, when: str) -> Story:
     return story([LOG], partition, when)
 
 
 def test_a_move_is_told_with_who_asked_for_it_and_what_each_stage_waited_for() -> None:
-    assert list(told("orders-0", "2026-11-21T19:13:21.300").lines) == [
+    assert list(story_of("orders-0", "2026-11-21T19:13:21.300").lines) == [
         "orders-0 at 2026-11-21T19:13:21.300: leader 1, ISR [1, 2], replicas [3, 2, 1]",
         "last written at 2026-11-21T19:13:21.231000+00:00: leader 1 of orders-0 must get the replicas [3, 2, 1]",
         "moved from [1, 2] to [3, 2]: 2026-11-21T19:13:21.217000+00:00 to 2026-11-21T19:13:21.644000+00:00, 427 ms, "
@@ -38,7 +38,7 @@ def test_a_move_is_told_with_who_asked_for_it_and_what_each_stage_waited_for() -
 
 
 def test_a_move_by_znode_names_the_client_that_wrote_it() -> None:
-    lines = list(told("orders-1", "0xaa").lines)
+    lines = list(story_of("orders-1", "0xaa").lines)
 
     assert any(
         line.startswith("asked by /admin/reassign_partitions by a client of ZooKeeper that is no broker (session 0x")
@@ -47,7 +47,7 @@ def test_a_move_by_znode_names_the_client_that_wrote_it() -> None:
 
 
 def test_what_was_not_there_meanwhile_is_told() -> None:
-    move = told("gone-0", "0x8a").move
+    move = story_of("gone-0", "0x8a").move
 
     assert move is not None
     assert (move.outcome, [stage.why for stage in move.stages]) == ("cancelled", ["3 never was in sync"])
@@ -55,8 +55,8 @@ def test_what_was_not_there_meanwhile_is_told() -> None:
 
 
 def test_a_partition_that_went_and_one_that_never_moved() -> None:
-    assert told("gone-0", "100000").replicas is None
-    assert list(told("payments-0", "0x90").lines)[-1] == "no move had begun"
+    assert story_of("gone-0", "100000").replicas is None
+    assert list(story_of("payments-0", "0x90").lines)[-1] == "no move had begun"
 
 
 def test_a_program_gets_the_same() -> None:

@@ -1,4 +1,4 @@
-"""Of each task one attempt counts, however many were made; and a snapshot is read by several tasks."""
+"""One attempt of each task counts, however many were made; and several tasks read a snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zk_layout.storage import operations as ops
 
 
 class Speculating(Local):
-    """Each task is done twice, as by workers that do not know of each other; the first result comes last and counts."""
+    """Runs each task twice, like independent workers; the first result comes last and counts."""
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
         counts = [task(one) for one in of]
@@ -65,8 +65,8 @@ def test_a_split_names_only_the_topics_that_it_writes(tmp_path: Path) -> None:
     planned = plan(survey(stored_files([str(tmp_path)]), 1), 1)
 
     assert [len(split.known) for split in planned.splits] == [0] * 100 + [1]
-    assert planned.whereabouts.before(50, "/brokers/topics/t7") == (
+    assert planned.last_writes.before(50, "/brokers/topics/t7") == (
         str(tmp_path / "log.1"),
         planned.splits[6].pieces[0].offset,
     )
-    assert planned.whereabouts.before(6, "/brokers/topics/t7") is None
+    assert planned.last_writes.before(6, "/brokers/topics/t7") is None

@@ -158,7 +158,7 @@ def test_a_leader_that_loses_its_partition_while_it_serves_is_listed() -> None:
 
 
 def failed_over_with_legacy() -> History:
-    """A fail-over fits where the ISR is written, at 103."""
+    """A fail-over between the writes, at 103, before the ISR is written."""
     return History().created("1,2").state(1, "1,2").legacy("3,1").isr(1, "1,2").assigned("4,1,2", "4", "2", fence=2)
 
 

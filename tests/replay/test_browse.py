@@ -1,4 +1,4 @@
-"""What ZooKeeper held at a time, by command, and what changed between two times; never a secret."""
+"""`browse` shows what ZooKeeper held at a time, `--diff` what changed between two times; never a secret."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ AFTER = {
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A log that makes what was before, and then what is after."""
+    """A log that creates the former state, and then the later one."""
     steps = [(ops.CREATE, zk.create(path, data)) for path, data in BEFORE.items()]
     for path, data in AFTER.items():
         steps.append(

@@ -1,4 +1,4 @@
-"""What a person sees of the command."""
+"""The command's output and errors for a person."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_files_of_two_clusters_are_refused_in_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One that is there but is never started."""
+    """A Java that is installed but never started."""
     home = tmp_path / "java"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text("")
@@ -206,7 +206,7 @@ finally:
 
 
 def _while_interrupted(error: Exception) -> Exception:
-    """What leaves a `with` that Ctrl-C ends, and whose own end fails."""
+    """The error that leaves a `with` that Ctrl-C ends, and whose exit fails."""
     error.__context__ = KeyboardInterrupt()
     return error
 

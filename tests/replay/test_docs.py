@@ -1,4 +1,4 @@
-"""The documented columns are the columns there are."""
+"""The documented columns are the existing ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An ensemble of three: its members change, its leader dies, and each epoch and configuration is read right.
+"""In an ensemble of three, members change and the leader dies, and each epoch and configuration is read correctly.
 
-What its directories hold together is what one intact server holds, whoever is behind and whatever is damaged.
+Its directories together give the content of one intact server, even if some are behind or damaged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONFIG = "/zookeeper/config"
 
 
 class Member(EnsembleMember):
-    """One of several servers; who they are is in a file of its own, as `reconfig` wants it."""
+    """One of several servers, which a separate file lists, as `reconfig` requires."""
 
     def __init__(self, number: int, home: Path, members: dict[int, str], options: tuple[str, ...] = ()) -> None:
         self._members = members
@@ -86,7 +86,7 @@ def ensemble(tmp_path: Path) -> Iterator[list[Member]]:
 
 
 def patiently_created(client: KazooClient, path: str) -> None:
-    """A write while the ensemble may be without a leader."""
+    """Retry a write while the ensemble may have no leader."""
     deadline = time.monotonic() + 120
     while True:
         try:
@@ -134,13 +134,13 @@ def test_reconfiguration_and_a_new_epoch_are_read_as_the_ensemble_saw_them(ensem
     assert as_printed(rows) == printed
 
 
-# Logs roll over often, and whoever rejoins is sent a snapshot, so that its own logs lack what happened meanwhile.
+# Logs roll over often, and a server that rejoins gets a snapshot, so that its own logs lack the time between.
 _OPTIONS = ("-Dzookeeper.snapCount=100", "-Dzookeeper.forceSnapshotSync=true")
 
 
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What three servers wrote while Kafka's own controller worked: two whole ones, one behind, and that one later."""
+    """Three servers' files under Kafka's own controller: two complete, one behind, and that one later."""
     home = tmp_path_factory.mktemp("ensemble")
     with three_servers(home, *_OPTIONS) as servers:
         leader = next(server for server in servers if server.is_leader)
@@ -154,7 +154,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         third.wait_until_serving(120)
         kafka.work(until=1.0)
         wait_for(lambda: len({max(zxids(server.data_dir)) for server in servers}) == 1, "every server has written all")
-        for server in servers:  # before sessions end, of which not all would know
+        for server in servers:  # before sessions end, which not all servers would log
             server.kill()
         kafka.close()
     return {

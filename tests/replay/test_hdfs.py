@@ -1,4 +1,4 @@
-"""Files in HDFS, as a real name node and a real data node keep them."""
+"""Files in HDFS, on a real name node and real data nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHOLE = sorted((*ALL, "edges", "read.msgpack", "replay.json"))
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where HDFS is."""
+    """The address of HDFS."""
     try:
         with hdfs(tmp_path_factory.mktemp("hdfs")) as place:
             yield place
@@ -53,7 +53,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def place(servers: str, request: pytest.FixtureRequest) -> str:
-    """A directory for one test, which is not there yet."""
+    """A directory for one test, not created yet."""
     return f"{servers}/{request.node.name.replace('[', '-').rstrip(']')}"
 
 
@@ -69,7 +69,7 @@ def names(place: str) -> list[str]:
 
 
 def tables(out: str, read_from: str = "") -> Tables:
-    """All tables; the files that they name are named as if they had been here."""
+    """All tables, with the paths of files replaced by local ones."""
     rows = {name: rows_of(out, name) for name in ALL}
     for row in rows["damage"]:
         row["file"] = row["file"].removeprefix(read_from).lstrip("/")
@@ -77,7 +77,7 @@ def tables(out: str, read_from: str = "") -> Tables:
 
 
 def in_hdfs_and_here(engine: Engine, local: Path, place: str, home: Path) -> list[str]:
-    """How the tables in HDFS differ from those of the same files in a directory."""
+    """The differences between the tables in HDFS and those of the same files in a directory."""
     run(engine, Job((f"{place}/data",), f"{place}/out"))
     run(Local(), Job((str(local),), f"{home}/here"))
     assert names(f"{place}/out") == WHOLE
@@ -234,8 +234,8 @@ def test_what_is_not_there_or_not_allowed_is_said_in_one_line(
     with pytest.raises(NothingToRead, match="no log"):
         stored_files([place])
     missing = f"{place}/log.1"
-    told = f"Error: File does not exist: {missing.removeprefix(servers)}\n"
-    assert said(missing, "--out", str(tmp_path / "out")) == told
+    error = f"Error: File does not exist: {missing.removeprefix(servers)}\n"
+    assert said(missing, "--out", str(tmp_path / "out")) == error
     monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
     elsewhere = servers.replace("127.0.0.1", "localhost")  # another connection
     assert (
@@ -254,7 +254,7 @@ def test_a_name_node_that_does_not_answer_is_not_waited_for(tmp_path: Path, monk
 
 def test_a_place_that_names_a_user_is_refused() -> None:
     with pytest.raises(ValueError, match="HADOOP_USER_NAME"):
-        filesystem_of("hdfs://somebody@namenode:8020/x")
+        filesystem_of("hdfs://ann@namenode:8020/x")
 
 
 def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(

@@ -1,4 +1,4 @@
-"""What a log holds is the same however it is cut for those who look."""
+"""The index of a log does not depend on how it is cut for the tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE_STEP = 1 << 60
 
 
 def merged(index: Index) -> tuple[object, ...]:
-    """Sections as if nothing had been cut: what they hold, run by run."""
+    """Sections merged into runs, as if nothing had been cut."""
     runs: list[list[int]] = []
     for section in index.sections:
         if runs and runs[-1][1] == section.offset and runs[-1][3] + 1 == section.first:

@@ -1,4 +1,4 @@
-"""The replay needs nothing of the checkout: its package, as it is installed, has all that it reads."""
+"""The installed package has all files that the replay needs, without the checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NATIVE = CHECKOUT / "tests" / "fixtures" / "native" / "kafka-2.4.1"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as it is unpacked."""
+    """The unpacked wheel."""
     home = tmp_path_factory.mktemp("package")
     built = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(home), str(CHECKOUT))
     subprocess.run([sys.executable, "-m", "pip", *built], check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Ctrl-C, while Spark or processes are at work: one line, no traceback, and nothing is left behind."""
+"""Ctrl-C while Spark or processes work gives one line, no traceback, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.replay.conftest import CAPTURED
 
 pytestmark = pytest.mark.timeout(600, func_only=False)
-# A test may itself run where interruptions are ignored, which processes inherit.
+# The test run may ignore interruptions, which processes inherit.
 _COMMAND = """
 import signal
 from metrics.replay.commands import jobs
@@ -41,8 +41,8 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_nothing(tmp_path: Pat
             assert running.poll() is None, said.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        time.sleep(1 if engine == "spark" else 0.2)  # in the midst of a job
-        os.killpg(running.pid, signal.SIGINT)  # as a terminal does it
+        time.sleep(1 if engine == "spark" else 0.2)  # in the middle of a job
+        os.killpg(running.pid, signal.SIGINT)  # like a terminal
         code = running.wait(200)
     finally:
         running.kill()

@@ -111,14 +111,14 @@ def jobs_of(spark: SparkSession) -> list[int]:
 
 
 def everything(engine: Engine, job: Job) -> Tables:
-    """All tables, and what the report shows."""
+    """All tables, and the report's data."""
     result = run(engine, job)
     tables = {name: in_order(rows_of(job.out, name)) for name in result.tables}
     return {**tables, "report": [{**report_data(engine, job.out, result), "seconds": None}]}
 
 
 def in_the_middle(job: Job) -> Job:
-    """The same from after a third of the time to after two."""
+    """The same for the middle third of the time."""
     times = [split.times_ms for split in look(job, 1).splits if split.pieces]
     first, last = min(times)[0], max(times)[1]
     third = (last - first) // 3
@@ -126,7 +126,7 @@ def in_the_middle(job: Job) -> Job:
 
 
 def test_all_engines_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """Of files that are cut, copied and damaged, of the whole time and of a part of it, read in several splits."""
+    """From cut, copied and damaged files, for the whole time and a part of it, read in several splits."""
     chosen = Random(1)
     (tmp_path / "files").mkdir()
     version = damaged_files(tmp_path / "files", chosen)

@@ -1,4 +1,4 @@
-"""How lives end: by a session that nobody renewed, by one that its client closed, by hand; as any server logs it."""
+"""Lives end with an expired session, with one that its client closed, or by hand, in any server's log."""
 
 from __future__ import annotations
 

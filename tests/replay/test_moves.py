@@ -1,4 +1,4 @@
-"""What became of a move, from one partition's history."""
+"""A partition's history gives the stages and the outcome of its moves."""
 
 from __future__ import annotations
 

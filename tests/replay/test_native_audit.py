@@ -1,4 +1,4 @@
-"""Real brokers' logs leave nothing unexplained; brokers that were killed are told from those that were stopped."""
+"""Real brokers' logs leave nothing unexplained; killed brokers are distinguished from stopped ones."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_every_write_is_explained(replayed: Replayed) -> None:
     assert [r for r in audit if r["verdict"] in ("listed", "violation")] == []
     assert sum(r["what"] in ("state", "assignment") for r in audit) == writes > 100
     assert [r for r in audit if r["verdict"] == "kafka's own way" and r["ours"] is None] == []
-    # What was done, as the audit names its rule.
+    # The work, by the audit's rules.
     for rule in ("creation", "election", "isr", "preferred", "shutdown", "reassignment", "claim", "deletion", "legacy"):
         assert counts.get(("explained", rule), 0) > 0 or rule == "legacy"
     # Kafka's controller stops the replicas of a deleted topic, and of its dead predecessor, one write at a time.
@@ -164,7 +164,7 @@ def test_the_tables_end_with_the_state_that_a_controller_folds(replayed: Replaye
 def last_of_partitions(
     events: Iterable[dict[str, Any]],
 ) -> dict[tuple[str, int], tuple[Assignment | None, PartitionState | None]]:
-    """What the events say last of each partition whose topic is there."""
+    """The last event of each partition whose topic exists."""
     found: dict[tuple[str, int], tuple[Assignment | None, PartitionState | None]] = {}
     for event in events:
         at, kind, is_gone = (event["topic"], event["partition"]), event["kind"], event["op"] == "delete"

@@ -1,4 +1,4 @@
-"""Files that no operating system can open by path: an object store that speaks S3."""
+"""Files in an object store that speaks S3, which no operating system can open by path."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BUCKET = "s3://bucket/data"
 
 
 class Store(BaseHTTPRequestHandler):
-    """What reading and writing need of S3; its objects are files, or directories where a name ends with a slash."""
+    """The parts of S3 needed to read and write; its objects are files, or directories if a name ends with a slash."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # an answer is written in two pieces
@@ -93,7 +93,7 @@ class Store(BaseHTTPRequestHandler):
         self._send(204, b"")
 
     def _body(self) -> bytes:
-        """A body without a length comes in chunks, which S3's clients cut into chunks once more."""
+        """Read a body; without a length it comes in chunks, which S3's clients chunk once more."""
         if "Content-Length" in self.headers:
             return self.rfile.read(int(self.headers["Content-Length"]))
         body = joined(self.rfile) if "Transfer-Encoding" in self.headers else b""
@@ -112,7 +112,7 @@ class Store(BaseHTTPRequestHandler):
         file.write_bytes(content)
 
     def _forget(self, file: Path) -> None:
-        """A directory stays as long as there is something in it."""
+        """Remove empty directories."""
         if file.is_file():
             file.unlink()
         elif file.is_dir() and not any(file.iterdir()):
@@ -169,7 +169,7 @@ class Store(BaseHTTPRequestHandler):
 
 
 def joined(stream: BufferedIOBase) -> bytes:
-    """Chunks as HTTP has them, each behind its length, with headers behind the last."""
+    """Join HTTP chunks, each after its length, with headers after the last."""
     parts = []
     while size := int(stream.readline().partition(b";")[0], 16):
         parts.append(stream.read(size))
@@ -184,7 +184,7 @@ _DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The requests that the store got; its objects are the files below `tmp_path`."""
+    """The requests to the store; its objects are the files below `tmp_path`."""
     seen: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Store, tmp_path, seen, {}))
     Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -236,7 +236,7 @@ NATIVE = CAPTURED.parent / "native" / "kafka-2.4.1"
 
 
 def in_store_and_here(engine: Engine, home: Path) -> list[str]:
-    """How the tables in a store differ from those of the same files in a directory."""
+    """The differences between the tables in a store and those of the same files in a directory."""
     for out, data in (("s3a://bucket/out", "s3a://bucket/data"), (f"{home}/here", str(NATIVE))):
         run(engine, Job((data,), out))
     store, here = ({name: in_order(rows_of(out, name)) for name in ALL} for out in ("s3://bucket/out", f"{home}/here"))
@@ -247,7 +247,7 @@ def test_tables_are_written_to_an_object_store_and_replaced_there(asked: list[st
     shutil.copytree(NATIVE, tmp_path / "data")
 
     assert in_store_and_here(Local(), tmp_path) == []
-    assert in_store_and_here(Local(), tmp_path) == []  # what was read before is kept
+    assert in_store_and_here(Local(), tmp_path) == []  # the former results are kept
 
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
         (*ALL, "edges", "read.msgpack", "replay.json")
@@ -258,7 +258,7 @@ def test_spark_writes_tables_to_an_object_store(
     asked: list[str], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(NATIVE, tmp_path / "data")
-    for name in (name for name in os.environ if name.startswith("AWS_")):  # Spark began before the store did
+    for name in (name for name in os.environ if name.startswith("AWS_")):  # Spark was started before the store
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
 
     assert in_store_and_here(OnSpark(spark), tmp_path) == []
@@ -285,7 +285,7 @@ def test_the_command_writes_to_an_object_store_and_shows_what_is_there(asked: li
         ("hdfs://namenode:8020{}", "{}"),
         ("gs://anonymous@{}", "{}"),
         ("s3://key:secret@{}/", "{}"),
-        ("http://there{}/", "http://there{}/"),  # as fsspec knows it
+        ("http://there{}/", "http://there{}/"),  # by fsspec's name
     ],
 )
 def test_files_in_a_store_are_named_as_the_place_was(

@@ -1,4 +1,4 @@
-"""Numbers that no column holds: whatever a client writes to a znode, everything else is told."""
+"""Numbers that no column can hold cost only their own znode, not the rest of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only what a replay has made is ever replaced, and only by a whole result."""
+"""A replay replaces only what a replay has made, and only by a whole result."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_run_that_fails_leaves_the_former_tables(tmp_path: Path, failure: type
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, at: int, *, in_cold_blood: bool) -> None:
-    """The `at`-th file that is moved or removed fails; of a process that is killed nothing is undone, either."""
+    """The `at`-th move or removal of a file fails; a killed process undoes nothing, either."""
     done = 0
 
     def failing(real: Any) -> Any:
@@ -132,7 +132,7 @@ def test_wherever_a_run_dies_the_next_finds_the_former_tables_or_the_new_ones(
         with suppress(OSError):
             written(out, "2", ("events", "min_isr"))
 
-    if (out / "replay.json").exists():  # what calls itself whole is whole
+    if (out / "replay.json").exists():  # a manifest that exists is true
         assert content(out) in (of("1"), of("2", ("events", "min_isr")))
     Output(str(out)).claim(TABLES)
 
@@ -240,7 +240,7 @@ def test_a_run_that_was_killed_while_it_wrote_its_manifest_can_be_repeated(tmp_p
 
 
 class ObjectStore:
-    """Behaves as one: a file is moved by copying and deleting it, a directory never. From `dies_at` on acts fail."""
+    """Like a real store: moves a file by copying and deleting it, a directory never. From `dies_at` on actions fail."""
 
     type_name = "s3"
 
@@ -277,7 +277,7 @@ def in_store(monkeypatch: pytest.MonkeyPatch, dies_at: int = 0) -> None:
 
 
 def written_to_store(out: Path, text: str, tables: tuple[str, ...]) -> None:
-    """Each table of two files but one, which is empty."""
+    """Tables of two files each, and an empty one."""
     with Output(str(out)).aside(tables) as place:
         for name in tables:
             (Path(place) / name).mkdir()
@@ -309,7 +309,7 @@ def test_wherever_a_run_into_an_object_store_dies_the_next_finds_the_former_tabl
     tmp_path: Path, at: int
 ) -> None:
     out = tmp_path / "out"
-    for dies_at in (0, at, at // 2 + 1, 0):  # the second to die does so while it puts in order what the first left
+    for dies_at in (0, at, at // 2 + 1, 0):  # the second dies while it cleans up after the first
         with pytest.MonkeyPatch.context() as patch:
             in_store(patch, dies_at)
             if dies_at or not out.exists():
@@ -317,7 +317,7 @@ def test_wherever_a_run_into_an_object_store_dies_the_next_finds_the_former_tabl
                     written_to_store(out, "2" if dies_at else "1", ("events", "min_isr" if dies_at else "audit"))
             else:
                 Output(str(out)).claim(TABLES)
-        if (out / "replay.json").exists():  # what calls itself whole is whole
+        if (out / "replay.json").exists():  # a manifest that exists is true
             assert content(out) in (in_two("1", "events", "audit"), in_two("2", "events", "min_isr"))
 
     assert content(out) in (in_two("1", "events", "audit"), in_two("2", "events", "min_isr"))

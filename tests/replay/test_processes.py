@@ -1,4 +1,4 @@
-"""Work shared among processes: in order, and none of them is left behind."""
+"""Processes return results in order, and none is left behind."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_what_turns_up_from_before_has_everything_read_anew(tmp_path: Path) -> N
 
 
 def test_a_log_that_was_cut_back_and_written_again_is_read_anew(job: Job, tmp_path: Path) -> None:
-    """As ZooKeeper does with what a deposed leader alone had logged."""
+    """As ZooKeeper does with transactions that only a deposed leader had logged."""
     path = write_log(tmp_path / "logs", records("2.4.1")[: HALF - 20])
     path.write_bytes(path.read_bytes() + bytes(1000))
 

@@ -50,7 +50,7 @@ DATA: dict[str, Any] = {
 
 
 def drawn(home: Path, at: str = "") -> str:
-    """What the browser shows of the report, once its script has run."""
+    """The report in the browser, after its script has run."""
     report = home / "report.html"
     report.write_text(page({**DATA, "sentence": sentence(DATA)}))
     dom = subprocess.run(
@@ -82,7 +82,7 @@ def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 def test_an_address_with_times_shows_only_these(tmp_path: Path) -> None:
-    """Of the two moves one has ended by then."""
+    """One of the two moves has ended by then."""
     shown = drawn(tmp_path, "#2026-09-21T14:13:29.500Z/2026-09-21T14:13:30Z")
 
     assert "1 of 2 moves" in shown

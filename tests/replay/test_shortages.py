@@ -1,4 +1,4 @@
-"""From when to when something lacked, as the sums of health have it."""
+"""Shortages add up to the sums of health."""
 
 from __future__ import annotations
 

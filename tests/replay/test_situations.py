@@ -1,4 +1,4 @@
-"""Writes that are judged by their situation are judged as if each were judged by itself."""
+"""Judging writes by situation gives the same as judging each by itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Histories = dict[tuple[str, int], list[Happened]]
 
 
 def as_table(histories: Histories) -> pa.Table:
-    """Rows as they come from the tables `events` and `partitions`."""
+    """Rows in the form of the tables `events` and `partitions`."""
     rows = [
         {"topic": topic, "partition": partition, "part": part, **happened._asdict()}
         for (topic, partition), events in histories.items()
@@ -49,7 +49,7 @@ def assert_same(histories: Histories, terms: Terms, since_ms: int = 0) -> None:
 
 
 def random_terms(chosen: Random, end: int) -> Terms:
-    """Brokers come, go and stop in good order; controllers claim; one topic is deleted, and legacy moves end."""
+    """Brokers start, die and stop cleanly; controllers claim; one topic is deleted, and legacy moves end."""
     seen = [Sighting(chosen.randrange(5), "broker", broker=b, session=70 + b, op="create") for b in BROKERS]
     for _ in range(chosen.randrange(8)):
         at, broker = chosen.randrange(end), chosen.choice(BROKERS)
@@ -78,7 +78,7 @@ def some_of(chosen: Random, least: int = 0) -> tuple[int, ...]:
 
 
 class RandomHistory:
-    """Mostly what a cluster does, now and then what none would."""
+    """Mostly plausible writes of a cluster, now and then impossible ones."""
 
     def __init__(self, chosen: Random, end: int) -> None:
         self.events: list[Happened] = []
@@ -149,7 +149,7 @@ def random_cluster(seed: int) -> tuple[Histories, Terms]:
     for topic in TOPICS:
         for number in range(2):
             events = RandomHistory(chosen, end).events
-            # Much alike, and not the same: writes are missing, or made by somebody else.
+            # Similar, but not the same: writes are missing, or made by other clients.
             histories[topic, number] = events
             histories[topic, number + 2] = [event for event in events if chosen.random() < 0.9]
             histories[topic, number + 4] = [
@@ -186,7 +186,7 @@ def test_random_histories_have_every_verdict_both_ways() -> None:
 
 
 def test_writes_of_many_partitions_are_one_situation() -> None:
-    """The same happens to each partition: each sentence still names its own, and the rules are asked once."""
+    """Each partition has the same history: each sentence names its own, and the rules run once."""
     terms = Terms([Sighting(1, "broker", broker=b, session=7, op="create") for b in BROKERS])
     flapping = History().created("1,2,3").state(1, "1,2,3")
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""A snapshot of another cluster is no beginning, and one of the same cluster is never taken for another's."""
+"""A snapshot of another cluster is refused, and one of the same cluster never is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def history(home: Path, *bodies: bytes) -> History:
 
 
 def said(found: History) -> list[str]:
-    """The same by both ways in which a snapshot is a beginning."""
+    """The result, which is the same for both uses of a snapshot."""
     damage: list[Damage] = []
     state_at(found, damage)
     planned = plan(found, 1 << 30).damage
@@ -102,7 +102,7 @@ def test_a_change_of_what_the_snapshot_lacks_is_told(tmp_path: Path) -> None:
         ([shown("/x", 5, mzxid=7, time_ms=1007)], [change(6, "/x", 4), change(7, "/x", 5)]),
         ([], [change(6, "/x", 4), gone(7, "/x")]),
         ([shown("/x", 0, czxid=7, mzxid=7, time_ms=1007)], [gone(6, "/x"), made(7, "/x")]),
-        # Servers before 3.6 do not list what goes with a session.
+        # Servers before 3.6 do not list the znodes that end with a session.
         ([shown("/x", 0, owner=77)], [zk.header(6, ops.CLOSE_SESSION, time_ms=1006), made(7, "/x")]),
     ],
 )

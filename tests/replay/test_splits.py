@@ -1,4 +1,4 @@
-"""What stood before a split is looked up in the snapshot, where that is too much to be held."""
+"""The state before a split is looked up in the snapshot if it is too large to hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = 700
 
 @pytest.fixture(params=VERSIONS)
 def history(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
-    """A snapshot that is not compressed, and the log behind it."""
+    """An uncompressed snapshot, and the log after it."""
     directory = FIXTURES / "native" / f"kafka-{request.param}"
     snapshot = SNAPSHOTS[request.param]
     for name in (snapshot, next(path.name for path in directory.glob("log.*") if path.name != "log.1.gz")):

@@ -38,7 +38,7 @@ pytestmark = [
 
 
 def started(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """One of Spark's own servers; what it says goes to a file."""
+    """Start one of Spark's own servers, with its output in a file."""
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
     environment = {
         **os.environ,
@@ -66,7 +66,7 @@ def heard(home: Path, pattern: str) -> str:
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a cluster of two workers, each with a core of its own, is to be reached."""
+    """The address of a cluster of two workers with one core each."""
     home = tmp_path_factory.mktemp("spark")
     running = [started(home / "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")]
     try:
@@ -99,7 +99,7 @@ Replay = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def replay(master: str, logs: Path) -> Replay:
-    """The command, started in the directory above the logs."""
+    """Run the command in the directory above the logs."""
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "controller", "replay", *arguments, "--master", master]
@@ -113,7 +113,7 @@ def replay(master: str, logs: Path) -> Replay:
 
 
 def test_two_workers_write_the_tables_that_one_process_writes(replay: Replay, logs: Path) -> None:
-    """Every task is started twice where one runs longer than others, and each writes the same."""
+    """A task that runs longer than others is started twice, and each writes the same."""
     speculation = ("speculation=true", "speculation.quantile=0.1", "speculation.multiplier=1.01")
     settings = [part for one in (*speculation, "speculation.minTaskRuntime=1ms") for part in ("--conf", f"spark.{one}")]
 

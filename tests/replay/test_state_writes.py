@@ -1,4 +1,4 @@
-"""What is taken as columns is what would have been taken row by row."""
+"""Decoding in columns gives the same as row by row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Fed = tuple[list[dict[str, Any]], list[Any], list[Any], list[Damage]]
 
 
 class Writes:
-    """Records of a small cluster, of all kinds that could be confused, in no sensible order."""
+    """Records of a small cluster, of all kinds that could be confused, in random order."""
 
     def __init__(self, seed: int, chroot: str) -> None:
         self._random = Random(seed)
@@ -97,7 +97,7 @@ class Writes:
         return zk.multi((ops.CHECK, self._check()), (ops.SET_DATA, self._set()))
 
     def _several(self) -> bytes:
-        """What this project's controller writes."""
+        """Writes of this project's controller."""
         sets = [(ops.SET_DATA, self._set()) for _ in range(self._random.randrange(2, 9))]
         other = (ops.CREATE, zk.create(self._topic(), self._assigned()))
         return zk.multi((ops.CHECK, self._check()), *sets, *([other] if self._random.random() < 0.1 else []))
@@ -120,7 +120,7 @@ class Writes:
 
 
 def before(path: str) -> bytes | None:
-    """What the topics were when the split begins; nobody knows of one of them."""
+    """The topics at the split's start; one of them is unknown."""
     return None if path.endswith("/c") else b'{"version":1,"partitions":{"0":[5,6],"1":[5],"2":[6]}}'
 
 
@@ -129,29 +129,29 @@ def assigned(*replicas: int) -> Assignment:
 
 
 def fed(batches: Sequence[Bodies], chroot: str, *, as_columns: bool, takes: int) -> Fed:
-    """What the intervals and the events are then, taken now and then."""
-    told, damage, rows = Intervals(), list[Damage](), list[dict[str, Any]]()
-    meaning = Meaning(chroot, told, before)
-    states = StateWrites(meaning, told)
+    """The resulting intervals and events, taken now and then."""
+    gathered, damage, rows = Intervals(), list[Damage](), list[dict[str, Any]]()
+    meaning = Meaning(chroot, gathered, before)
+    states = StateWrites(meaning, gathered)
     for number, batch in enumerate(batches):
         if as_columns:
             states.add(batch, FILE, damage)
         else:
             meaning.add(rows_of(batch, FILE, damage))
-        if told.starts and number % takes == takes - 1:
-            rows += intervals_table(told.take()).to_pylist()
-    rows += intervals_table(told.take(is_last=True)).to_pylist()
-    starts = [(*told.keys[key], *at) for key, *at in told.starts]
+        if gathered.starts and number % takes == takes - 1:
+            rows += intervals_table(gathered.take()).to_pylist()
+    rows += intervals_table(gathered.take(is_last=True)).to_pylist()
+    starts = [(*gathered.keys[key], *at) for key, *at in gathered.starts]
     return sorted(rows, key=repr), starts, meaning.others, damage
 
 
-def by_row(bodies: Sequence[bytes], told: Intervals | None = None) -> list[Any]:
-    """What is not taken as columns; that is told."""
-    told, rows = told or Intervals(), list[Any]()
-    meaning = Meaning("", told, before)
+def by_row(bodies: Sequence[bytes], gathered: Intervals | None = None) -> list[Any]:
+    """The records that are not decoded in columns, but row by row."""
+    gathered, rows = gathered or Intervals(), list[Any]()
+    meaning = Meaning("", gathered, before)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(meaning, "add", rows.extend)
-        StateWrites(meaning, told).add(Bodies([*bodies], [*range(len(bodies))]), FILE, [])
+        StateWrites(meaning, gathered).add(Bodies([*bodies], [*range(len(bodies))]), FILE, [])
     return rows
 
 
@@ -183,8 +183,8 @@ def test_a_partition_that_goes_and_comes() -> None:
 
     rows = intervals_table(found.take(is_last=True)).to_pylist()
 
-    told = ("zxid", "what", "duration_ms", "leader", "version", "replicas")
-    assert [tuple(row[name] for name in told) for row in rows] == [
+    columns = ("zxid", "what", "duration_ms", "leader", "version", "replicas")
+    assert [tuple(row[name] for name in columns) for row in rows] == [
         (1, "assignment", 10, None, None, [1, 2]),
         (2, "state", 10, 1, 0, [1, 2]),
         (3, "assignment", 10, 1, 0, [1, 3]),
@@ -220,17 +220,17 @@ def test_a_long_check_is_not_held_once_for_each_of_many_states() -> None:
 
 
 def test_no_state_that_a_broker_or_a_controller_writes_becomes_a_row() -> None:
-    """One by a broker, one by Kafka's controller, and several by ours."""
+    """One write by a broker, one by Kafka's controller, and several by ours."""
     check = (ops.CHECK, zk.check("/controller_epoch", 8))
     sets = [zk.set_data(f"/brokers/topics/a/partitions/{p}/state", STATE % (1, 2, 3), 5) for p in range(3)]
     alone = zk.header(9, ops.SET_DATA) + sets[0]
     fenced = zk.header(10, ops.MULTI) + zk.multi(check, (ops.SET_DATA, sets[1])) + zk.digest(1)
     several = zk.header(11, ops.MULTI) + zk.multi(check, *((ops.SET_DATA, one) for one in sets))
-    told = Intervals()
+    gathered = Intervals()
 
-    assert not by_row([alone, fenced, several], told)
+    assert not by_row([alone, fenced, several], gathered)
     names = ("zxid", "part", "partition", "fence", "version", "size_bytes")
-    written = [tuple(row[name] for name in names) for row in intervals_table(told.take(is_last=True)).to_pylist()]
+    written = [tuple(row[name] for name in names) for row in intervals_table(gathered.take(is_last=True)).to_pylist()]
     size = len(STATE % (1, 2, 3))
     assert written == [
         (9, 0, 0, None, 5, size),

@@ -29,7 +29,7 @@ Parts = Counter[tuple[int, int]]
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZooKeeperServer]:
-    """One that begins a new log after 100 to 200 transactions."""
+    """A server that starts a new log after 100 to 200 transactions."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.snapCount=200")
     try:
         made = ZooKeeperServer(tmp_path / "zookeeper")
@@ -41,13 +41,13 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZooKeepe
 
 
 class Follower:
-    """A stream into Parquet files; started again, it goes on from its checkpoint."""
+    """A stream into Parquet files; restarted, it continues from its checkpoint."""
 
     def __init__(self, spark: SparkSession, data: Path, home: Path) -> None:
         self._spark, self._data, self._home = spark, data, home
 
     def start(self) -> StreamingQuery:
-        """Started once it has taken its first batch; Spark gives its Python worker ten seconds for that, no more."""
+        """Start, and wait for its first batch, for which Spark allows its Python worker only ten seconds."""
         from pyspark.errors import StreamingQueryException
 
         for _ in range(10):

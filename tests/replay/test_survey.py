@@ -1,4 +1,4 @@
-"""What is said of files that are damaged, missing, or none of this cluster's."""
+"""Damaged, missing and foreign files are reported."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_wrong_length_hides_nothing_in_a_compressed_log(tmp_path: Path) -> None:
-    """What is behind it is found only at the file's end."""
+    """The records after it are found only at the file's end."""
     path = log(tmp_path / "a", *map(written, range(1, 20)))
     log(tmp_path / "b", *map(written, range(1, 30)))
     spoilt = bytearray(path.read_bytes())

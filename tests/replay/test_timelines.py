@@ -24,14 +24,14 @@ CASES = [
     ([3, 4, 1, 2], [3, 4], [1, 2], [1, 2], False),  # nothing has caught up yet, and nothing is lacking
     ([3, 4, 1, 2], [3, 4], [1, 2], [1, 3], False),
     ([3, 4, 1, 2], [3, 4], [1, 2], [1], True),
-    ([1, 2, 3], [3], [], [1, 2], False),  # more replicas are wanted
+    ([1, 2, 3], [3], [], [1, 2], False),  # more replicas are requested
     ([1, 2, 3], [], [3], [1, 2], True),  # fewer are, but they still count
 ]  # fmt: skip
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Each case as a partition of its own, for a second."""
+    """Each case as a separate partition, for a second."""
     made: list[tuple[str, bytes]] = [("/brokers", b""), ("/brokers/topics", b"")]
     for number, (replicas, adding, removing, isr, _) in enumerate(CASES):
         data = b'{"version":2,"partitions":{"0":%s},"adding_replicas":{"0":%s},"removing_replicas":{"0":%s}}' % tuple(

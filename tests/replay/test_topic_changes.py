@@ -1,4 +1,4 @@
-"""Decoding only what differs gives what decoding everything gives."""
+"""Decoding only the differences gives the same as decoding everything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(partitions: dict[PartitionId, Assignment], rng: Random | None = None
 
 
 def decoded(partitions: dict[PartitionId, Assignment]) -> dict[PartitionId, Assignment]:
-    """What the whole znode says: moves that make no sense do not count."""
+    """The content of the whole znode, without invalid moves."""
     return topics.decode(written(partitions)).partitions
 
 

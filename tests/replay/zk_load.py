@@ -1,4 +1,4 @@
-"""What load brings every kind of transaction, or what Kafka writes, into a server's log while snapshots are taken?"""
+"""Which load writes every kind of transaction, or Kafka's, to a server's log while snapshots are taken?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARENTS = ("/load", "/load/a", "/load/b", "/load/ephemeral")
 
 
 class _Create(NamedTuple):
-    """A creation that kazoo has no call for."""
+    """A creation for which kazoo has no call."""
 
     type: int
     path: str
@@ -62,7 +62,7 @@ def connect(address: str, timeout_s: float = 60) -> KazooClient:
 
 
 def work(address: str, rounds: int, seed: int = 1) -> None:
-    """Writes of every kind through several sessions, of which one is closed in each round."""
+    """Write in every way through several sessions, one of which is closed in each round."""
     rng = random.Random(seed)
     client = connect(address)
     for parent in PARENTS:
@@ -124,7 +124,7 @@ def _settled(answer: Any) -> None:
 
 
 class Kafka:
-    """What Kafka's own controller and its brokers once wrote, written again, by as many sessions."""
+    """Repeats captured writes of Kafka's own controller and its brokers, by as many sessions."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -134,7 +134,7 @@ class Kafka:
         self._done = 0
 
     def work(self, until: float) -> None:
-        """Go on until this share of all is written."""
+        """Continue until this share is written."""
         end = round(until * len(self._transactions))
         for parts in self._transactions[self._done : end]:
             self._write(parts)

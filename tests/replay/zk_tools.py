@@ -1,4 +1,4 @@
-"""What do ZooKeeper's own tools print for a file, and what would they print for what was read?"""
+"""What do ZooKeeper's own tools print for a file, and what would they print for our rows?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def output_of(tool: str, *arguments: str | Path) -> str:
 
 
 def printed_transactions(log: Path) -> list[str]:
-    """One text a transaction, as TxnLogToolkit prints it."""
+    """TxnLogToolkit's output, one text a transaction."""
     text = output_of(LOG_TOOL, log).replace("\u202f", " ")
     transactions = _LINE.split(text)[1:]
     transactions[-1] = transactions[-1].rsplit("EOF reached", 1)[0]
@@ -45,7 +45,7 @@ def printed_transactions(log: Path) -> list[str]:
 
 
 def as_printed(rows: Iterable[Row]) -> list[str]:
-    """The same texts, from what was read."""
+    """The same texts, from our rows."""
     return [_transaction(list(parts)) for _, parts in groupby(rows, key=lambda row: row[0])]
 
 
@@ -93,7 +93,7 @@ def _acl_list(acl: Acl) -> str:
 
 
 def _encoded(row: Row) -> bytes:
-    """A part of a multi, written again from its fields."""
+    """A part of a multi, encoded again from its fields."""
     op, path, data, version, owner = row[6:11]
     match op:
         case ops.CREATE | ops.CREATE2:
@@ -122,7 +122,7 @@ def formatted_snapshot(snapshot: Path) -> dict[str, str]:
 
 
 def as_formatted(tree: Tree) -> dict[str, str]:
-    """The same lines, from what was read."""
+    """The same lines, from our znodes."""
     blocks = {path: _stat(node) for path, node in tree.nodes.items()}
     if tree.sessions:
         lines = [f"{s % 2**64:#016x}, {t}, {len(tree.ephemerals(s))}" for s, t in tree.sessions.items()]

@@ -1,4 +1,4 @@
-"""Compares what users get through our node and from a broker: `python -m tests.rights --requests 2000`."""
+"""Compare users' answers from our node and from a broker: `python -m tests.rights --requests 2000`."""
 
 from __future__ import annotations
 

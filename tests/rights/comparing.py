@@ -1,7 +1,7 @@
-"""Do the same requests of the same users get through our node what they get from a broker?
+"""Do the same requests of the same users get the same from our node as from a broker?
 
-A broker that leads is asked first, and a replica of ours beside it that has no authorizer, and so must act for nobody.
-Then two others come, of which one leads and one stands by, and all three are asked the same.
+A leading broker is asked first, and beside it a replica of ours without an authorizer, which must serve no client.
+Then two others start, one of which leads while the other stands by, and all three get the same requests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PATIENCE_S = 10.0
 CLOSED, SILENT = "closed", "silent"
 LEADER, STANDBY = "leader", "standby"
 Answer = tuple[int, ...] | str
-"""Every error in an answer, or that the connection was closed, or that there was none."""
+"""Every error in an answer, or a word for a closed connection or a missing answer."""
 
 
 class Judged(StrEnum):
@@ -75,19 +75,19 @@ class Difference(Struct, frozen=True):
 
 
 class Comparison(Struct):
-    """What came of all of them, by node, and the differences."""
+    """The outcomes by node, and the differences."""
 
     counts: dict[str, Counter[Judged]]
     differences: list[Difference]
     refused: int = 0
 
     def of(self, judged: Judged) -> list[Difference]:
-        """Those of one kind."""
+        """The count of one kind."""
         return [difference for difference in self.differences if difference.judged is judged]
 
 
 def compare(version: str, count: int, seed: int, directory: Path) -> Comparison:
-    """So many requests, to each node.
+    """Send so many requests to each node.
 
     Raises:
         JarsUnavailable, JavaUnavailable: as of every cluster.
@@ -129,10 +129,10 @@ def _compared(sent: Sequence[Sent], brokers: Sequence[Answer], nodes: dict[str, 
 
 
 def judge(sent: Sent, brokers: Answer, ours: Answer, node: str) -> Judged:
-    """What our answer is beside a broker's.
+    """Compare our answer with a broker's.
 
-    A connection may be closed over what depends on who asks, by a replica without authorizer over anything, and
-    otherwise only over what is relayed and a broker refuses.
+    A connection may be closed over a request that depends on the principal, by a replica without authorizer over any,
+    and otherwise only over a relayed one that a broker refuses.
     """
     leads = node == LEADER
     if ours == brokers:
@@ -153,12 +153,12 @@ def judge(sent: Sent, brokers: Answer, ours: Answer, node: str) -> Judged:
 
 
 def refusals(answer: Answer) -> Counter[int]:
-    """The errors that mean a lack of rights, and how often each is there."""
+    """The authorization errors, with their counts."""
     return Counter(() if isinstance(answer, str) else [error for error in answer if error in AUTHORIZATION])
 
 
 def ask_all(address: str, sent: Sequence[Sent]) -> list[Answer]:
-    """The answer of one node to each request, every user on a connection of its own."""
+    """One node's answer to each request, each user on a separate connection."""
 
     async def all_of_them() -> list[Answer]:
         connections = {user: _connection(address, user) for user in USERS}

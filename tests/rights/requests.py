@@ -1,7 +1,7 @@
-"""Which requests may somebody send whose rights are tried out? Any that is relayed or answered, in any version.
+"""Which requests test a user's rights? Any that is relayed or answered, in any version.
 
-None changes anything that another one depends on: what can be validated only is, what is deleted was never there, and
-what is added to the rights is for a user who does not exist.
+None changes anything that another one depends on: requests that can only validate do so, deleted things never
+existed, and new ACLs are for a user who does not exist.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ _IN: dict[str, dict[str, Draw]] = {
     "AlterReplicaLogDirsRequest": {"path": one_of("/nowhere")},
 }
 _NEVER_NONE = frozenset({("DescribeUserScramCredentialsRequest", "users")})
-"""A broker 3.9.1 has no answer at all to who has not the right, and asks for all users."""
+"""Without the right, a broker 3.9.1 sends no answer at all to a request for all users."""
 
 
 def some(chance: random.Random, users: tuple[str, ...], ranges: Mapping[int, VersionRange]) -> Sent:
-    """One of them, in a version that brokers answer, too."""
+    """A random request, in a version that brokers answer, too."""
     while True:
         key = chance.choice(KEYS)
         ours = SERVED.get(key) or ANSWERED.get(key)
@@ -174,7 +174,7 @@ def _value(chance: random.Random, hint: Any, name: str, request: str) -> Any:
 
 
 def _about(entry: Any) -> object:
-    """A broker 3.9.1 has no answer, either, to who may not change what is named twice."""
+    """A broker 3.9.1 sends no answer, either, if a forbidden change is named twice."""
     named = getattr(entry, "resource_type", None), getattr(entry, "resource_name", None)
     return entry if None in named else named
 

@@ -1,4 +1,4 @@
-"""Nobody gets more through our node than from a broker. Some requests; `python -m tests.rights` sends 2,000."""
+"""No user gets more through our node than from a broker. Some requests; `python -m tests.rights` sends 2,000."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ WHATEVER_FAILS = -1
 
 
 class Wishes(TypedDict):
-    """What is wanted besides running seeds."""
+    """Options besides running seeds."""
 
     hours: float | None
     jobs: int
@@ -31,7 +31,7 @@ class Wishes(TypedDict):
 
 
 class Tally:
-    """What the lives so far amount to."""
+    """A summary of the worlds so far."""
 
     def __init__(self) -> None:
         self.failed: list[int] = []
@@ -41,7 +41,7 @@ class Tally:
         self._began = time.perf_counter()
 
     def add(self, life: Life) -> None:
-        """One more; also one that broke a promise was lived through until then."""
+        """Add a world; one that broke a promise counts until then."""
         self.worlds += 1
         self.hours += life.hours
         self.coverage.add(life.coverage)
@@ -80,7 +80,7 @@ class Tally:
     help="Cut this seed, or without a number whatever seed fails, down to the few events that break the promise.",
 )
 def main(seeds: int, start: int, **wishes: Unpack[Wishes]) -> None:
-    """Live through seeded worlds and print the story of one that breaks a promise."""
+    """Run seeded worlds and print the story of one that breaks a promise."""
     shrink, hours = wishes["shrink"], wishes["hours"]
     if shrink is not None and shrink != WHATEVER_FAILS:
         sys.exit(_shrink(shrink, is_traced=wishes["is_traced"]))
@@ -119,7 +119,7 @@ def _tell(life: Life, *, is_traced: bool) -> None:
 
 
 def _shrink(seed: int, *, is_traced: bool) -> int:
-    """The exit status."""
+    """Shrink a failing seed; return the exit status."""
     story = shrinking.shrink(seed)
     if story is None:
         click.echo(f"seed {seed} keeps every promise")

@@ -1,4 +1,4 @@
-"""What goes wrong just while something is being done? A fault waits for a phase, and the phase is brought about."""
+"""Which faults are aimed at a phase? A fault waits for a phase, and the phase is provoked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A_WORLD = 8
 
 
 class Aimed:
-    """Half of the worlds know such faults. Which strikes in which phase follows from the seed: seeds in a row go
+    """Half of the worlds have such faults. The seed determines which strikes in which phase: consecutive seeds go
     through all pairs of them."""
 
     def __init__(self, world: World) -> None:
@@ -44,7 +44,7 @@ class Aimed:
         }
 
     def act(self) -> str:
-        """The next pair: as soon as the phase is there, the fault strikes."""
+        """Start the next pair: the fault strikes as soon as the phase begins."""
         kinds = (
             self.world.ensemble.kinds if self.world.ensemble.has_followers and self._numbers % 3 == 2 else self.kinds
         )
@@ -58,7 +58,7 @@ class Aimed:
         return f"{kind.__name__} in {phase}"
 
     def look(self) -> None:
-        """Strike whatever has been waiting for what is being done now."""
+        """Strike with the faults that wait for the current phase."""
         if not self._waiting or self.world.is_peaceful:
             return
         present = self.world.phases.present()
@@ -69,7 +69,7 @@ class Aimed:
                 self.world.clock.source = source
                 self.world.faults.carry_out(kind, present)
 
-    # how a phase is brought about
+    # how a phase is provoked
 
     def _fail_over(self) -> None:
         if (leader := self.world.leading()) is not None:

@@ -1,4 +1,4 @@
-"""Is every request answered once, in time, and with what fits it?"""
+"""Is every request answered once, in time, and correctly?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.simulation.checker import Checker
     from tests.simulation.controllers import Controller
 
-# The last requests of a world are on their way when it ends.
+# The last requests of a world are still in flight when it ends.
 ANSWERED_WITHIN_S = 5.0
 
 
@@ -48,7 +48,7 @@ class Answers:
         self._stale: dict[CallId, None] = {}
 
     def term_ended(self, controller: Controller) -> None:
-        """What was asked of it will not be answered any more."""
+        """Its requests will not be answered any more."""
         for ask in controller.asks:
             self._open.pop(ask, None)
 
@@ -65,7 +65,7 @@ class Answers:
             self.forced.update(dict.fromkeys(everywhere if request.partitions is None else request.partitions))
 
     def _is_of_a_former_life(self, request: AlterPartition, controller: Controller) -> bool:
-        """Whether a broker asked it before it registered as what the controller has long known it to be."""
+        """Whether a broker sent it before the registration that the controller has long known."""
         broker = self._world.brokers[request.broker]
         node = self._world.zookeeper.nodes.get(BrokerAddress(request.broker).path)
         since = self._world.ensemble.shown_in_time_since(controller.session)
@@ -88,7 +88,7 @@ class Answers:
             self._world.producer_ids.answered(reply, controller.name)
 
     def _leads_nothing(self, controller: Controller, request: ControlledShutdown) -> None:
-        """Who is allowed to leave has handed over whatever somebody else could host."""
+        """A broker that may leave has handed over every leadership that another broker could take."""
         checker, refusals, broker = self._checker, self._world.refusals, self._world.brokers[request.broker]
         if controller.epoch != checker.current_epoch() or not broker.is_leaving:
             return
@@ -102,7 +102,7 @@ class Answers:
                 raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 
     def _is_shown(self, controller: Controller, at: TopicPartition) -> bool:
-        """Whether a controller has been answered anything since the partition was last written."""
+        """Whether a controller has had any answer since the partition was last written."""
         nodes = self._world.zookeeper.nodes
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
         return all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
@@ -117,12 +117,12 @@ class Answers:
                 raise Broken(f"the answer to {request} does not cover it: {reply}")
         if isinstance(request, AlterPartition) and isinstance(reply, PartitionsAltered) and not reply.error:
             asked, answered = [p.partition for p in request.proposals], [r.partition for r in reply.results]
-            # What is named by id is answered; what is left out otherwise, its leader asks for again.
+            # Partitions named by id are answered; a leader requests others again if they were left out.
             if answered != asked and (request.names_topics_by_id or set(answered) - set(asked)):
                 raise Broken(f"the answer to {request} does not cover it: {reply}")
 
     @property
     def unanswered(self) -> dict[CallId, Request]:
-        """Requests that a controller has for longer than it may take, and has not answered."""
+        """Requests that a controller should have answered by now, and has not."""
         now = self._world.clock.now
         return {ask: request for ask, request in self._open.items() if now - self._asked_at[ask] > ANSWERED_WITHIN_S}

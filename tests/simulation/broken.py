@@ -1,4 +1,4 @@
-"""What is raised when a promise does not hold."""
+"""Which error reports a broken promise?"""
 
 
 class Broken(Exception):
@@ -6,6 +6,6 @@ class Broken(Exception):
 
 
 def hold(wrong: str | None) -> None:
-    """Raise `Broken` where something is wrong."""
+    """Raise `Broken` if something is wrong."""
     if wrong is not None:
         raise Broken(wrong)

@@ -44,12 +44,12 @@ class Broker:
         self.name = f"broker {broker}"
         self.traits = traits
         self.disk: Disk = {}
-        self.shelf: Disk = {}  # what is in a log directory that is not there
+        self.shelf: Disk = {}  # replicas in a missing log directory
         self.lacks_directory = False
         self.model: BrokerModel | None = None
         self.session = SessionId(0)
         self.life = 0
-        self.is_cut_off = False  # controllers and it cannot reach each other
+        self.is_cut_off = False  # cut off from controllers
         self.is_lagging = False  # it does not fetch
         self.is_asking = False
         self.is_leaving = False
@@ -67,7 +67,7 @@ class Broker:
     # process and session
 
     def start(self) -> None:
-        """A new process registers itself and begins to work."""
+        """Start a process, which registers itself."""
         if self.is_up or self.is_retired:
             return
         self.life += 1
@@ -82,7 +82,7 @@ class Broker:
         self.world.clock.after(NOTIFY_S, lambda: self._notify(life))
 
     def register(self) -> None:
-        """Register in a new session, replacing what an earlier session of its own left."""
+        """Register in a new session, replacing the registration of an earlier one."""
         assert self.model is not None
         zookeeper = self.world.zookeeper
         self.session = zookeeper.open_session()
@@ -112,13 +112,13 @@ class Broker:
             self.world.clock.after(restart_s, self.start)
 
     def lose_disk(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Logs are gone while the process is down; where they were in sync, records are lost to everybody."""
+        """Logs disappear while the process is down; if they were the only ones in sync, records are lost for good."""
         for at in topic_partitions:
             if self.disk.pop(at, None) is not None:
                 self.world.checker.lost_log(self.broker, at)
 
     def fail_directory(self) -> None:
-        """One of its two log directories fails; the broker says so in ZooKeeper, and goes on with the other."""
+        """One of its two log directories fails; the broker notifies ZooKeeper, and goes on with the other."""
         if self.model is None:
             return
         failed = [at for at in self.disk if at not in self.model.offline and _directory_of(at) == 0]
@@ -129,14 +129,14 @@ class Broker:
         self._tell_of_failure(self.life)
 
     def lose_directory(self) -> None:
-        """While it is down, one of its two log directories goes: it starts without, and nobody hears why."""
+        """While it is down, one of its two log directories disappears: it starts without it, unnoticed."""
         self.lacks_directory = True
         gone = [at for at in self.disk if _directory_of(at) == 0]
         self.shelf.update({at: self.disk.pop(at) for at in gone})
         self.world.say(self.name, f"has no log directory with {', '.join(map(str, gone)) or 'anything'}")
 
     def get_directory_back(self) -> None:
-        """While it is down, the directory returns, without what belongs to nobody any more or is just being deleted."""
+        """While it is down, the directory returns, without logs that were deleted or are being deleted."""
         if not self.lacks_directory:
             return
         self.lacks_directory = False
@@ -163,35 +163,35 @@ class Broker:
             self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
 
     def serves(self, at: TopicPartition, shown_since: float) -> bool:
-        """Whether it has been there for so long, with a log that it can use, that who is shown everything knows."""
+        """Whether it has been up with a usable log long enough for an up-to-date controller to know."""
         return not self.is_leaving and self.leads_on(at, shown_since)
 
     def leads_on(self, at: TopicPartition, shown_since: float) -> bool:
-        """Whether it serves, be it that it wants to leave: until somebody else can lead, it leads."""
+        """Whether it serves, even if it wants to leave: it leads until another broker can."""
         has_log = at in self.disk and not self.is_offline(at)
         return self.is_up and has_log and self.is_known(shown_since)
 
     def unregistered(self, path: str) -> None:
-        """A znode has gone: maybe its registration."""
+        """A znode was deleted, perhaps its registration."""
         if path == BrokerAddress(self.broker).path:
             self._gone_at = self.world.clock.now
 
     def is_gone(self, shown_since: float, ago_s: float = 0.0) -> bool:
-        """Whether its registration went so long ago that who is shown everything knows, and knew so long ago."""
+        """Whether its registration disappeared long enough ago for an up-to-date controller to have acted on it."""
         return not self.is_registered and self._is_long(self._gone_at + ago_s, shown_since + ago_s, SOON_S)
 
     def may_pass_for_alive(self, shown_since: float) -> bool:
-        """Whether its last process ended, and who is shown everything may not know yet."""
+        """Whether its last process ended so recently that an up-to-date controller may not know."""
         is_registered_in_vain = self.is_registered and not self.is_up
         return is_registered_in_vain or not self._is_long(self._gone_at, shown_since, SOON_S)
 
     def is_known(self, shown_since: float) -> bool:
-        """Whether it registered so long ago that who is shown everything knows."""
+        """Whether it registered long enough ago for an up-to-date controller to know."""
         return self.is_registered and self._is_long(self._registered_at, shown_since)
 
     @property
     def can_be_read(self) -> bool:
-        """Whether controllers know where it listens: its registration can be read, and could a while ago."""
+        """Whether controllers know its address: its registration is readable, and has been for a while."""
         address = BrokerAddress(self.broker)
         node = self.world.zookeeper.nodes.get(address.path)
         if node is None or not isinstance(catalog.decode(address, node.data), Registration):
@@ -209,7 +209,7 @@ class Broker:
         return self.world.clock.now - max(since, shown_since) > long_s
 
     def has_records(self, at: TopicPartition) -> bool:
-        """Whether its process runs and could lead with what is on its disk."""
+        """Whether its process runs and could lead with the records on its disk."""
         log = self.disk.get(at)
         return self.is_up and not self.is_leaving and not self.is_offline(at) and log is not None and bool(log.records)
 
@@ -223,7 +223,7 @@ class Broker:
         self.connection.close()
 
     def lose_session(self, cut_off_s: float = 0.0) -> None:
-        """Cut off from ZooKeeper for so long, the process lives on while its session expires; it registers again."""
+        """Its session expires while it is cut off from ZooKeeper; the process lives on and registers again."""
         if self.model is None:
             return
         self.world.say(self.name, f"is cut off from ZooKeeper for {cut_off_s:.1f}s and loses its session")
@@ -244,14 +244,14 @@ class Broker:
         self.world.clock.after(cut_off_s, expire)
 
     def _write_again(self) -> None:
-        """Writes that the lost session left without an answer are repeated, as brokers do until they are connected."""
+        """Repeat writes that the lost session left without an answer, as brokers do until they are connected."""
         if self.model is None or self.traits.uses_alter_partition:
             return
         for wanted in [r.pending for r in self.model.replicas.values() if r.pending is not None]:
             self._write(self.life, wanted)
 
     def receive(self, controller: BrokerId, tell: Tell) -> Acknowledgement | None:
-        """A command arrives; None where nobody is there to answer."""
+        """Answer a command; None if the process is down."""
         if self.model is None or self.is_cut_off:
             return None
         return self.model.receive(
@@ -290,7 +290,7 @@ class Broker:
         return None
 
     def _send(self, life: int, reassignments: list[IsrProposal]) -> None:
-        """One request at a time, with what was refused before and whatever else is wanted by now."""
+        """Send one request at a time, with the changes refused before and all others wanted by now."""
         if life != self.life or self.model is None:
             return
         if self.is_asking:
@@ -310,7 +310,7 @@ class Broker:
             self.world.clock.after(held_up_s, lambda: self._arrive_late(request))
 
     def _arrive_late(self, request: AlterPartition) -> None:
-        """What was sent once, and perhaps answered long ago, was held up on its way: all may have restarted since."""
+        """Deliver a delayed copy of a request, perhaps answered long ago; all processes may have restarted since."""
         if self.model is not None and not self.is_cut_off:
             self.world.ask(self.model.controller, request, lambda _: None)
 
@@ -367,7 +367,7 @@ class Broker:
                 return
             held = self.world.zookeeper.nodes.get(path)
             if held is not None and (held.data, held.version) == (operation.data, wanted.partition_epoch + 1):
-                self._to_notify[topic_partition] = None  # an earlier try of this very write got through
+                self._to_notify[topic_partition] = None  # an earlier attempt at this very write got through
                 self.model.settle(topic_partition, wanted, ErrorCode.NONE, wanted.isr, PartitionEpoch(held.version))
                 return
             if done is LOST or not isinstance(done, Multi) or done.errors:
@@ -394,7 +394,7 @@ class Broker:
     # controlled shutdown
 
     def shut_down(self, restart_s: float) -> None:
-        """Ask to leave; leave when allowed, or after some tries anyway; come back later."""
+        """Request a controlled shutdown; leave when allowed, or after some attempts anyway; return later."""
         if self.is_up and not self.is_leaving:
             self.is_leaving = True
             self.world.say(self.name, "wants to shut down")

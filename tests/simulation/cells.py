@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.simulation.phases import Phase
 
-# The reason of each. There is none today: what needs a term is aimed at the one that is about to begin.
+# The reason of each; none today, because faults that need a term are aimed at the one about to begin.
 CANNOT: dict[tuple[str, Phase], str] = {}
 
 
 def why_not(fault: str, phase: Phase) -> str | None:
-    """Why a fault cannot strike while this is being done; None where it can."""
+    """The reason why a fault cannot strike in a phase; None if it can."""
     return CANNOT.get((fault, phase))

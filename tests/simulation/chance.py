@@ -1,7 +1,7 @@
-"""From which source is drawn what is left to chance?
+"""From which random source is each choice drawn?
 
-From that of the event which led to it: an event is a fault, a client's request, the start of a process, and all that
-follows from it later. So what happens on account of one event draws the same when another one is left out.
+From that of the event that led to it: an event is a fault, a client's request, the start of a process, and all that
+follows from it later. So the consequences of one event draw the same numbers when another one is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARES = (1.0, 0.5, 0.25)
 
 
 def some_of(kinds: Sequence[T], drawn: Random) -> list[T]:
-    """All of what may happen, half of it or a quarter; one kind at least."""
+    """All kinds, half of them or a quarter; at least one."""
     share = drawn.choice(SHARES)
     return [kind for kind in kinds if drawn.random() < share] or [drawn.choice(kinds)]
 

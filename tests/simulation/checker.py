@@ -15,11 +15,11 @@ from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.core.steps.invariants import NOTHING, Held, outdated, violated
 from controller.lab.broker_model import BrokerModel
+from tests.simulation.announcements import Announcements
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
 from tests.simulation.elections import ill_begun, unfounded, unsound
 from tests.simulation.refusals import READ_AGAIN_WITHIN_S
-from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.codec import Malformed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Remembers what ZooKeeper has held, and compares everything with it."""
+    """Remembers ZooKeeper's history, and compares everything with it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -50,12 +50,12 @@ class Checker:
         self.known: dict[TopicPartition, tuple[LeaderEpoch, dict[BrokerId, None]]] = {}  # in force in this leader epoch
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
-        self.lost: dict[TopicPartition, LeaderEpoch] = {}  # who was in sync was given up, last in this leader epoch
+        self.lost: dict[TopicPartition, LeaderEpoch] = {}  # in-sync replicas were given up, last in this leader epoch
         self.lost_disks: dict[tuple[BrokerId, TopicPartition], None] = {}
-        self.unheard: dict[TopicPartition, None] = {}  # written again by somebody who tells nobody
-        self.spoiled: dict[TopicPartition, None] = {}  # its state could not be read for a while
-        self._damaged_until: dict[str, float] = {}  # znodes of topics that nobody could make sense of
-        self.edited: dict[TopicPartition, None] = {}  # its assignment was written back by hand
+        self.unheard: dict[TopicPartition, None] = {}  # rewritten by a client that sends no notification
+        self.spoiled: dict[TopicPartition, None] = {}  # its state was unreadable for a while
+        self._damaged_until: dict[str, float] = {}  # malformed znodes of topics
+        self.edited: dict[TopicPartition, None] = {}  # its former assignment was written by hand
         self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
@@ -63,23 +63,23 @@ class Checker:
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
         self.answers = Answers(self)
-        self.telling = Telling(self)
+        self.announcements = Announcements(self)
 
     # what ZooKeeper holds
 
     def begin(self) -> None:
-        """What was written so far is the beginning, and no step."""
+        """Take everything written so far as the initial state, not as a step."""
         self._touched.clear()
 
     def wrote(self, session: SessionId, operation: Operation, zxid: Zxid) -> None:
-        """One change of the tree; looked at when the whole transaction is through."""
+        """Note one change of the tree, to be checked with its whole transaction."""
         self._touched[operation.path] = session
         if isinstance(operation, RemoveNode):
             for broker in self.world.brokers.values():
                 broker.unregistered(operation.path)
 
     def after_step(self) -> None:
-        """Everything that changed together must fit together."""
+        """Check that everything that changed together fits together."""
         touched, self._touched = self._touched, {}
         if touched:
             self._wrote_together(touched)
@@ -115,7 +115,7 @@ class Checker:
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
-        """Which assignment and which state of a partition held at the same time."""
+        """Note which assignment and state of a partition held at the same time."""
         for path in touched:
             address = catalog.address_of(path)
             if isinstance(address, TopicAddress | StateAddress) and address.topic not in self.topics:
@@ -159,7 +159,7 @@ class Checker:
             self._damaged_until[path] = self.world.clock.now
 
     def was_unreadable_lately(self, at: TopicPartition) -> bool:
-        """Whether a controller may not know the replicas or the state of a partition, though it could read them now."""
+        """Whether a controller may still not know a partition's replicas or state, though they are readable now."""
         now, hid_lately = self.world.clock.now, self.world.refusals.hid_lately
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
         return any(
@@ -194,10 +194,10 @@ class Checker:
             is_news = before is None or before.partitions.get(number) != assignment
             at = TopicPartition(address.topic, number)
             self._assigned(at, assignment, is_news=is_news)
-            if is_edited:  # what counts in the same term is what was written before that
-                self.telling.edited(at, assignment)
+            if is_edited:  # in the same term the value written before that counts
+                self.announcements.edited(at, assignment)
             else:
-                self.telling.assigned(at, assignment, self._term_of(session))
+                self.announcements.assigned(at, assignment, self._term_of(session))
         self.topics[address.topic] = value
 
     def _assigned(self, at: TopicPartition, assignment: Assignment, *, is_news: bool) -> None:
@@ -208,9 +208,9 @@ class Checker:
         self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}
 
     def _topic_gone(self, name: TopicName, before: Topic) -> None:
-        """A topic goes only if somebody wanted that, and not before every log of it has gone."""
+        """A topic disappears only on request, and not before all its logs are deleted."""
         if name not in self.unwanted:
-            raise Broken(f"topic {name} was deleted, and nobody had asked for it")
+            raise Broken(f"topic {name} was deleted without a request")
         for broker in self.world.brokers.values():
             left = [at for at in broker.disk if at.topic == name and at not in self.edited]
             if left:
@@ -218,7 +218,7 @@ class Checker:
         del self.topics[name]
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
-            self.telling.forget(at)
+            self.announcements.forget(at)
             for memory in (self.states, self.known, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
             self.written_at.pop(at, None)
@@ -228,9 +228,9 @@ class Checker:
                 broker.shelf.pop(at, None)
 
     def _wish_changed(self, name: TopicName, *, is_ours: bool) -> None:
-        """A request counts for the topic that is there when it is written, not for one that is created later.
+        """A deletion request counts for the topic that exists when it is written, not for one created later.
 
-        No controller takes one back: whoever comes after it would find a topic that nobody wants to be deleted.
+        No controller withdraws one: the next controller would find a half-deleted topic without a request.
         """
         mark = self.world.zookeeper.nodes.get(f"{DELETE_TOPICS}/{name}")
         self.asked_for[name] = None
@@ -254,7 +254,7 @@ class Checker:
         self.state_written_at = self.world.clock.now
         if value is None and before is not None:
             if at.topic not in self.unwanted:
-                raise Broken(f"the state of {at} was deleted, and nobody had asked for it")
+                raise Broken(f"the state of {at} was deleted without a request")
             del self.states[at]
         if not isinstance(value, PartitionState):
             self.spoiled[at] = None
@@ -269,7 +269,7 @@ class Checker:
         if before is not None:
             self._state_follows(at, before, value, session)
         else:
-            self.telling.begun(at, self._term_of(session))
+            self.announcements.begun(at, self._term_of(session))
         if before is None and self._is_ours(session):
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
@@ -282,16 +282,16 @@ class Checker:
 
     @staticmethod
     def _hold(at: TopicPartition, wrong: str) -> None:
-        """What holds of every write."""
+        """Invariants of every write."""
         hold(f"{at}: {wrong}" if wrong else None)
 
     def _may_be_left(
         self, at: TopicPartition, value: PartitionState, strays: list[BrokerId], session: SessionId
     ) -> bool:
-        """Whether an ISR names who left with the first part of a decision that was cut, before the second is written.
+        """Whether an ISR may name a replica that left with the first part of a split decision, until the second is in.
 
-        Whoever was in it stays until then. A leader that writes the ISR itself may also take in whom it knew in its
-        leader epoch: the second part, which raises that, is refused then and decided again.
+        Members of the ISR stay until then. A leader that writes the ISR itself may also add replicas it knew in its
+        leader epoch: then the second part, which raises that, is refused and decided again.
         """
         before = self.states.get(at)
         if before is None:
@@ -322,7 +322,7 @@ class Checker:
         if after.leader not in (NO_LEADER, before.leader, *before.isr):
             self._unclean(at, after)
         elif at in self.answers.forced and not any(r in before.isr for r in after.isr):
-            # Somebody insisted that whoever was in sync is no replica any more, be the others offline.
+            # A forced request removed all in-sync replicas, even though the others are offline.
             self._lose(at, after.leader_epoch)
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
@@ -331,13 +331,13 @@ class Checker:
         self._lose(at, after.leader_epoch)
 
     def joins_with_everything(self, at: TopicPartition, joined: list[BrokerId], since: float) -> None:
-        """A leader acknowledges nothing more without whom it has asked for, so that one must have all there is.
+        """Check a joining replica: its leader acknowledges nothing more without it, so it must have every record.
 
-        But a topic that is being deleted is kept by nobody; and who asked before a broker died is answered so until the
-        controller can know of that, which takes the broker out of the ISR then.
+        Exceptions: a topic that is being deleted; and a request sent before the broker died, which is granted until the
+        controller can know of the death, and then removes the broker from the ISR.
 
         Units:
-            `since` is when the writer's session began to be shown everything in time.
+            `since` is when the writer's server last stopped lagging.
         """
         if at.topic in self.unwanted:
             return
@@ -352,7 +352,7 @@ class Checker:
                 raise Broken(f"{broker} joins the ISR of {at} without the acknowledged records {missing[:5]}")
 
     def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
-        """A disk was lost; what only its broker had in sync is nobody's fault."""
+        """A disk was lost; records that only its broker had in sync do not count."""
         self.lost_disks[broker, at] = None
         state = self.states.get(at)
         if state is not None and broker in state.isr:
@@ -395,10 +395,10 @@ class Checker:
     def _has_shrunk_between(
         self, at: TopicPartition, held: Assignment, now: Assignment, before: PartitionState | None
     ) -> bool:
-        """Whether two requests were followed in one transaction, the first of which had nothing to wait for.
+        """Whether one transaction carried out two requests, the first of which had nothing to wait for.
 
-        A move that only removes lets go at once where none of the leaving replicas is in sync. The next one starts from
-        those that stay, in sync or not.
+        A move that only removes replicas ends at once if none of these is in sync. The next one starts from
+        the remaining ones, in sync or not.
         """
         start, after = now.original, self.states[at]
         in_sync = after.isr if before is None else (*before.isr, *after.isr)
@@ -406,7 +406,7 @@ class Checker:
         return is_arrived and self.world.folder.was_wanted(at, start)
 
     def _nobody_left_apart(self, before: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
-        """Where nothing has to be cut, replicas that serve leave with a new leader epoch: no leader takes them in."""
+        """Unless a decision is split, live replicas leave with a new leader epoch, so no leader adds them again."""
         if self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION or self.world.sizes.is_tight:
             return
         for number, held in before.partitions.items():
@@ -421,9 +421,9 @@ class Checker:
     # what a controller does
 
     def began(self, controller: Controller, epoch: ControllerEpoch) -> None:
-        """A term begins: nobody else may have the same epoch."""
+        """A term begins: no other term may have the same epoch."""
         if self._raised_by.get(epoch) != controller.session:
-            raise Broken(f"{controller.name} leads with controller epoch {epoch}, which somebody else has raised")
+            raise Broken(f"{controller.name} leads with controller epoch {epoch}, which another controller has raised")
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""
@@ -438,14 +438,14 @@ class Checker:
             case Answer():
                 self.answers.answered(controller, effect)
             case Tell():
-                self.telling.told(controller, effect)
+                self.announcements.sent(controller, effect)
             case StepDown(reason):
                 self.world.say(controller.name, f"wants to step down: {reason}")
 
     # what brokers keep
 
     def acknowledged(self, model: BrokerModel) -> None:
-        """Note every record that has passed the high watermark of a leader: its producer was told so."""
+        """Note every record below a leader's high watermark: its producer got an acknowledgement."""
         for at in model.led():
             log = model.disk[at]
             key = (model.broker, at)
@@ -453,7 +453,7 @@ class Checker:
             if at not in self.states:
                 continue  # its topic is being deleted
             if at in self.lost and epoch != self.states[at].leader_epoch:
-                continue  # what a deposed leader acknowledges is lost, as an unclean election means it to be
+                continue  # records that a deposed leader acknowledges are lost, as an unclean election implies
             if epoch < self.states[at].leader_epoch and self._wrote_more(model, at):
                 continue  # the hole of the protocol before 2.7: see traps.md
             mark, marked_in = self._seen_marks.get(key, (0, -1))
@@ -468,7 +468,7 @@ class Checker:
         return tuple(self._acked_numbers.get(at, {}))
 
     def _wrote_more(self, model: BrokerModel, at: TopicPartition) -> bool:
-        """Whether a leader has written a larger ISR than it believes in: it never heard that this was accepted."""
+        """Whether a leader has written a larger ISR than it knows: the acceptance never reached it."""
         replica = model.replicas[at]
         following = self.accepted.get((at, replica.partition_epoch + 1), ())
         return not model.traits.uses_alter_partition and any(
@@ -477,7 +477,7 @@ class Checker:
         )
 
     def note_led(self, broker: BrokerId, at: TopicPartition, high_watermark: int, epoch: LeaderEpoch) -> None:
-        """What a broker has acknowledged as a leader so far."""
+        """Note the records that a broker has acknowledged as a leader."""
         self._seen_marks[broker, at] = (high_watermark, epoch)
 
     def has_led_since(self, broker: BrokerId, at: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -485,13 +485,13 @@ class Checker:
         return self._seen_marks.get((broker, at), (0, -1))[1] >= epoch
 
     def leads_with_everything(self, model: BrokerModel, at: TopicPartition) -> None:
-        """The leader that ZooKeeper names must have every acknowledged record."""
+        """Check that the leader in ZooKeeper has every acknowledged record."""
         state = self.states.get(at)
         replica = model.replicas.get(at)
         if state is None or replica is None or state.leader != model.broker:
             return
         if at.topic in self.unwanted and self.world.refusals.hid_lately(DELETE_TOPICS):
-            return  # whoever takes over half-way does not know that it is being deleted
+            return  # a controller that takes over half-way does not know that it is being deleted
         if replica.view.leader_epoch != state.leader_epoch:
             return
         held = {record.number for record in model.disk[at].records}
@@ -500,5 +500,5 @@ class Checker:
             raise Broken(f"leader {model.broker} of {at} lacks the acknowledged records {missing[:5]}")
 
     def current_epoch(self) -> ControllerEpoch:
-        """The epoch of whoever claimed last."""
+        """The epoch of the last claim."""
         return ControllerEpoch(self._epoch)

@@ -1,4 +1,4 @@
-"""What do people and tools ask for, sensible or not?"""
+"""Which requests do people and tools send, sensible or not?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDE = 150
 
 
 class Clients:
-    """Everybody who is not a broker and not a controller."""
+    """All clients other than brokers and controllers."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -70,12 +70,12 @@ class Clients:
         self.world.write(operation)
 
     def recorded_controllers(self) -> tuple[BrokerId, ...]:
-        """The ids that everybody can know to be those of controllers."""
+        """The ids recorded as those of controllers."""
         node = self.world.zookeeper.nodes.get(ControllerIdsAddress().path)
         return () if node is None else controller_ids.decode(node.data).ids
 
     def _free_name(self) -> TopicName:
-        """A name that was never used, or that a deleted topic had."""
+        """An unused name, or a deleted topic's."""
         former = self._former_names()
         if former and self.random.random() < 0.7:
             return self.random.choice(former)
@@ -87,7 +87,7 @@ class Clients:
         return [name for name in names if name not in self.world.checker.topics]
 
     def delete_topic(self) -> None:
-        """Ask for a topic's deletion as brokers and old tools do; now and then one that is not there."""
+        """Request a topic's deletion as brokers and old tools do; now and then of a missing topic."""
         name = self._any_topic()
         if self.random.random() < 0.2:
             name = self.random.choice([*self._former_names(), TopicName("nowhere")])
@@ -143,7 +143,7 @@ class Clients:
         return PartitionReassignment(at, self.any_replicas())
 
     def reassign(self) -> None:
-        """Ask for some moves and cancellations at once."""
+        """Request some moves and cancellations at once."""
         reassignments = {w.topic_partition: w for w in (self._any_wish() for _ in range(self.random.randint(1, 4)))}
         text = ", ".join(
             f"{at}→{w.replicas if w.replicas is None else list(w.replicas)}" for at, w in reassignments.items()
@@ -154,7 +154,7 @@ class Clients:
         self.ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:
-        """Give what is moving just now another target, or stop it gently, all at once: overlapping changes."""
+        """Redirect moves in progress, or cancel them gently, all at once: overlapping changes."""
         moving = [
             TopicPartition(name, number)
             for name, topic in self.world.checker.topics.items()
@@ -173,7 +173,7 @@ class Clients:
             self.ask(AlterReassignments(reassignments, mode), f"supersede {text} {mode}".rstrip())
 
     def prefer(self) -> None:
-        """Write the znode that asks for preferred leaders, unless one is there, as old tools do."""
+        """Write the znode that requests preferred leaders, unless it exists, as old tools do."""
         if PREFERRED in self.world.zookeeper.nodes:
             return
         some = dict.fromkeys(self._any_partition() for _ in range(3))
@@ -181,12 +181,12 @@ class Clients:
         self.world.write(MakeNode(PREFERRED, catalog.encode(PreferredElection(tuple(some)))))
 
     def list_moves(self) -> None:
-        """Ask what is moving, and who is there."""
+        """Request the moves in progress and the list of brokers."""
         self.ask(ListReassignments(None), "list")
         self.ask(DescribeCluster(None), "describe")
 
     def ask(self, request: Request, text: str) -> None:
-        """Ask whoever leads, if anybody does."""
+        """Send a request to the leader, if there is one."""
         leader = self.world.leading()
         if leader is None:
             return
@@ -199,7 +199,7 @@ class Clients:
         self.world.ask(leader.own_id, request, answered, number)
 
     def legacy(self) -> None:
-        """Write the legacy znode, unless one is there, as old tools do."""
+        """Write the legacy znode, unless it exists, as old tools do."""
         if LEGACY in self.world.zookeeper.nodes:
             return
         if self.random.random() < 0.1:

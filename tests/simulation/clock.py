@@ -1,4 +1,4 @@
-"""What happens next, and when? A queue of things to happen in simulated time."""
+"""What happens next, and when? A queue of callbacks in simulated time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from random import Random
 
 
 class Clock:
-    """Simulated time in seconds; things at the same time happen in the order in which they were set.
+    """Simulated time in seconds; callbacks of the same time run in the order in which they were set.
 
-    Whatever happens draws from the source of whoever set it.
+    A callback draws from the random source of the event that set it.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Clock:
         self._order = count()
 
     def after(self, delay_s: float, happening: Callable[[], None]) -> None:
-        """Let something happen later."""
+        """Schedule a callback."""
         heapq.heappush(self._queue, (self.now + delay_s, next(self._order), self.source, happening))
 
     def step(self) -> bool:
-        """Let the next thing happen; False when nothing is left."""
+        """Run the next callback; False if none is left."""
         if not self._queue:
             return False
         self.now, _, self.source, happening = heapq.heappop(self._queue)
@@ -33,5 +33,5 @@ class Clock:
         return True
 
     def next_at(self) -> float | None:
-        """When the next thing happens."""
+        """The time of the next callback."""
         return self._queue[0][0] if self._queue else None

@@ -1,7 +1,7 @@
-"""How does a controller's process run in a world? The daemon itself; what is missing are its sockets.
+"""How does a controller's process run in a world? The daemon itself, without its sockets.
 
-Listeners, metrics and links to brokers are stood in for here. ZooKeeper is reached by kazoo's own client, over lines
-that are late or get lost, and answers at its protocol.
+Here are stand-ins for listeners, metrics and links to brokers. kazoo's own client reaches ZooKeeper, over lines
+that delay or lose bytes, at the level of its protocol.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Ask = Callable[[Reply | None], None]
 
 
 class Role(StrEnum):
-    """What a process is doing, as the world sees it; `Candidacy.phase` is more precise."""
+    """A process' role, as the world sees it; `Candidacy.phase` is more precise."""
 
     DOWN = "down"
     STANDBY = "standby"
@@ -77,7 +77,7 @@ class Role(StrEnum):
 
 @lru_cache
 def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float) -> Settings:
-    """What an operator has written into the file of one replica."""
+    """The settings in one replica's file."""
     given = {
         "zookeeper.connect": "simulated:2181",
         "zookeeper.session.timeout.ms": round(session_timeout_s * 1000),
@@ -93,7 +93,7 @@ def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float)
 
 
 class NothingWrong:
-    """Stands for `controller.preflight`: whether brokers can be reached and understand us is not simulated."""
+    """Replaces `controller.preflight`: whether brokers can be reached and understand us is not simulated."""
 
     async def look(self, *_: object) -> Verdict:
         """All is well."""
@@ -101,7 +101,7 @@ class NothingWrong:
 
 
 class Links:
-    """Stands for `controller.brokers.links`: commands travel as they are, not as bytes."""
+    """Replaces `controller.brokers.links`: commands travel as they are, not as bytes."""
 
     def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
         self._controller = controller
@@ -133,7 +133,7 @@ class Links:
         self.by_broker[tell.broker].tell(tell)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything told has been acknowledged; whether that came true in time."""
+        """Wait until every command has been acknowledged; False if that took too long."""
         until = self._world.clock.now + timeout_s
         while any(not link.is_idle for link in self.by_broker.values()):
             if self._world.clock.now >= until:
@@ -142,7 +142,7 @@ class Links:
         return True
 
     def cut_short(self) -> None:
-        """Nobody is told to stop twice here."""
+        """Not used: no process is stopped twice here."""
 
     async def close(self) -> None:
         """Close every link."""
@@ -156,7 +156,7 @@ class Links:
 
 
 class Inspector:
-    """Stands for `controller.brokers.log_dirs`."""
+    """Replaces `controller.brokers.log_dirs`."""
 
     def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
         self._world = controller.world
@@ -171,7 +171,7 @@ class Inspector:
 
 
 class Listener:
-    """Stands for `controller.server`: requests come in as they are."""
+    """Replaces `controller.server`: requests arrive as values, not as bytes."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -195,7 +195,7 @@ class Listener:
         self._emit = emit
 
     def refuse_all(self) -> None:
-        """Nobody gets an answer any more."""
+        """Refuse every request from now on."""
         self._emit = None
         self._controller.world.checker.answers.term_ended(self._controller)
         asks, self.asks = self.asks, {}
@@ -209,13 +209,13 @@ class Listener:
         self._emit(Asked(number, request, Caller("PLAINTEXT", "127.0.0.1")))
 
     def answer(self, answer: Answer) -> None:
-        """Carry out an `Answer`."""
+        """Send an `Answer`."""
         self._controller.world.checker.effect(self._controller, answer)
         self.asks.pop(answer.call)(answer.reply)
 
 
 class Observer:
-    """Stands for `controller.monitoring.monitoring`: tells the world what a process goes through."""
+    """Replaces `controller.monitoring.monitoring`: reports a process' events to the world."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -233,10 +233,10 @@ class Observer:
         self._world.sizes.noticed(notice)
 
     def measured(self, figure: Measured) -> None:
-        """Nobody looks."""
+        """Not measured here."""
 
     def take_gauges(self) -> None:
-        """Nobody looks."""
+        """Not measured here."""
 
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
         """A term begins."""
@@ -249,7 +249,7 @@ class Observer:
     def turned(
         self, _now: float, events: Sequence[Event], effects: Sequence[Effect], _took_s: float, _left: int
     ) -> None:
-        """A turn was decided; nothing of it is carried out yet."""
+        """A turn was decided, but not carried out yet."""
         for event in events:
             self._tell_outcome(event)
         for effect in effects:
@@ -282,7 +282,7 @@ class Observer:
 
 
 class _Terms(Terms):
-    """Terms whose machine, links and chance come from the world."""
+    """Terms whose machine, links and random source come from the world."""
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
@@ -321,16 +321,16 @@ class _Terms(Terms):
 
 
 class Silent:
-    """Says nothing of itself or of rights, and follows no quotas: no decision rests on what replicas tell people."""
+    """Announces no replica and follows neither ACLs nor quotas, on which no decision depends."""
 
     async def keep(self) -> None:
         """Nothing."""
 
     async def follow(self) -> None:
-        """Nothing limits anybody."""
+        """There are no quotas."""
 
     def close(self) -> None:
-        """Nothing is left to be said."""
+        """Nothing to close."""
 
 
 class Unled(ClusterFollower):
@@ -341,7 +341,7 @@ class Unled(ClusterFollower):
 
 
 class Process(Daemon):
-    """The daemon of `controller.process.daemon`, with stand-ins for what has sockets."""
+    """The daemon of `controller.process.daemon`, with stand-ins for its sockets."""
 
     def __init__(self, controller: Controller, settings: Settings, loop: SimulatedLoop) -> None:
         self._controller = controller
@@ -375,16 +375,16 @@ class Process(Daemon):
 
     @property
     def leads_without_session(self) -> bool:
-        """Whether it goes on deciding although ZooKeeper has said that its session is over."""
+        """Whether it goes on deciding although ZooKeeper has ended its session."""
         return self._terms._term is not None and self.claimant.bridge._client._session_id is None
 
     def happened(self, event: Any) -> None:
-        """Let the candidacy decide what follows."""
+        """Pass an event to the candidacy."""
         self._happened(event)
 
 
 class Controller:
-    """One process after the other, of one replica."""
+    """One replica: its processes, one after the other."""
 
     def __init__(self, world: World, own_id: BrokerId) -> None:
         self.world = world
@@ -409,14 +409,14 @@ class Controller:
 
     @property
     def role(self) -> Role:
-        """What it is doing."""
+        """Its role."""
         if self._process is None:
             return Role.DOWN
         return Role.STANDBY if self.machine is None else Role.LEADING
 
     @property
     def phase(self) -> Phase | None:
-        """Where its process stands in the election."""
+        """Its process' phase in the election."""
         return None if self._process is None else self._process._candidacy.phase
 
     @property
@@ -431,12 +431,12 @@ class Controller:
 
     @property
     def is_claiming(self) -> bool:
-        """Whether it is about to claim, or has a claim on its way."""
+        """Whether it is about to claim, or has a claim in flight."""
         return self.phase is Phase.CONTENDING
 
     @property
     def is_serving(self) -> bool:
-        """Whether it lets clients in."""
+        """Whether it serves clients."""
         return self._process is not None and self.listener.is_serving
 
     @property
@@ -448,30 +448,30 @@ class Controller:
 
     @property
     def seen_zxid(self) -> Zxid:
-        """Up to which write its process knows of everything that it wrote itself."""
+        """The zxid up to which its process knows its own writes."""
         return Zxid(0) if self._process is None else self._process.claimant.bridge.seen_zxid
 
     @property
     def connection(self) -> Connection:
-        """Its process' way to ZooKeeper."""
+        """Its process' connection to ZooKeeper."""
         assert self._process is not None
         connection = self._process.claimant.bridge._client._connection
         assert isinstance(connection, Connection)
         return connection
 
     def abandoned(self, session: SessionId) -> None:
-        """Its process uses this session no more: it expires by itself."""
+        """Its process has abandoned this session, which will expire."""
         self.world.say(self.name, f"gives session {session} up")
         self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
 
     @property
     def links(self) -> dict[BrokerId, Link]:
-        """Its ways to brokers."""
+        """Its links to brokers."""
         return {} if self.channels is None else self.channels.by_broker
 
     @property
     def asks(self) -> dict[CallId, Ask]:
-        """Who waits for an answer."""
+        """The requests that wait for an answer."""
         return self.listener.asks
 
     @property
@@ -511,7 +511,7 @@ class Controller:
             self._is_gone(self._process)
 
     def crash_soon(self) -> None:
-        """The process is killed in the middle of what it does."""
+        """The process is killed in the middle of its work."""
         self._loop.halt()
         self.world.clock.after(0.0, partial(self._kill, self.life))
 
@@ -538,17 +538,17 @@ class Controller:
 
     def stop(self) -> None:
         """An operator stops it: it ends by itself."""
-        self.world.say(self.name, "is told to stop")
+        self.world.say(self.name, "gets SIGTERM")
         self._loop.signal(signal.SIGTERM)
 
     def renew(self) -> None:
-        """It finds out that brokers have another protocol."""
+        """It detects that brokers have another protocol."""
         if self._process is not None:
             self.world.phases.upgrade_began()
             self._loop.call_soon_threadsafe(self._process.happened, ProtocolChanged("another"))
 
     def usurp(self) -> None:
-        """An operator deletes `/controller` although its holder lives."""
+        """An operator deletes `/controller` although its holder is alive."""
         self.world.write(RemoveNode(CLAIM))
 
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
@@ -560,7 +560,7 @@ class Controller:
         self.submitted.clear()
 
     def term_ended(self) -> None:
-        """Its process does not lead any more."""
+        """Its process no longer leads."""
         if self.machine is not None:
             self.machine = None
             self.listener.refuse_all()
@@ -571,13 +571,13 @@ class Controller:
     # ZooKeeper
 
     def dial(self, line: Line) -> ServerConnection:
-        """A line reaches a server. Whoever asks for a new session has lost one, and its term with it."""
+        """A line reaches a server. A client that asks for a new session has lost one, and its term with it."""
         if self._process is not None and self._process.leads_without_session:
             raise Broken(f"{self.name} still leads, though its session has expired")
         return self.world.ensemble.dial(line, self._transacted, self.oversized)
 
     def oversized(self, frame: bytes) -> None:
-        """The server got a frame that it never accepts, and hung up."""
+        """The server got too large a frame, and hung up."""
         self.world.sizes.oversized(self.name, frame)
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
@@ -608,5 +608,5 @@ class Controller:
     # requests
 
     def ask(self, ask: CallId, request: Request, answer: Ask) -> None:
-        """A request came in over the network; the answer is None where the connection is lost."""
+        """Take a request from the network; the answer is None if the connection is lost."""
         self.listener.ask(ask, request, answer)

@@ -1,6 +1,6 @@
-"""Which decisions were written soon after which faults? What never met a fault was never tried against it.
+"""Which decisions were written soon after which faults? Pairs that never met were never tested.
 
-A kind of decision is the sentence that says why, without the names and numbers in it.
+A kind of decision is the sentence with its reason, without names and numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SEVERAL = re.compile(r"#(?:, #)+")
 
 
 def kind_of(why: str) -> str:
-    """What is decided, whatever it is about.
+    """The kind of a decision, without its subject.
 
     >>> kind_of("leader 2 of topic1-0 is offline; 3 is the first online in-sync replica")
     'leader # of # is offline; # is the first online in-sync replica'
@@ -48,13 +48,13 @@ class Coverage:
         self._recent: deque[tuple[float, str]] = deque()
 
     def struck(self, fault: str, now: float, phases: Iterable[Phase] = ()) -> None:
-        """Something went wrong, while this was being done."""
+        """Count a fault in a phase."""
         self.faults[fault] += 1
         self.struck_in.update((fault, phase) for phase in phases)
         self._recent.append((now, fault))
 
     def decided(self, why: Iterable[str], now: float) -> None:
-        """ZooKeeper accepted what was decided for these reasons."""
+        """ZooKeeper accepted decisions with these reasons."""
         while self._recent and self._recent[0][0] < now - SOON_S:
             self._recent.popleft()
         faults = dict.fromkeys(fault for _, fault in self._recent)
@@ -76,7 +76,7 @@ class Coverage:
         yield from self.pairs()
 
     def phases(self) -> Iterator[str]:
-        """A line a fault, a column a phase: how often it struck. A dash where it cannot, a dot where it did not."""
+        """A line a fault, a column a phase: how often it struck; a dash if it cannot, a dot if it did not."""
         yield " ".join((*(f"{phase:>13}" for phase in Phase), "  all", "fault"))
         for fault in sorted(self.faults):
             cells = (self.struck_in[fault, phase] or ("-" if why_not(fault, phase) else ".") for phase in Phase)
@@ -85,12 +85,12 @@ class Coverage:
         yield f"{len(self.struck_in)} of {len(self.faults) * len(Phase)} cells have something in them, {empty} could"
 
     def empty(self, faults: Iterable[str]) -> list[tuple[str, Phase]]:
-        """The cells of these faults in which nothing struck, and could."""
+        """The cells of these faults that could have struck, but did not."""
         every = [(fault, phase) for fault in faults for phase in Phase]
         return [cell for cell in every if not self.struck_in[cell] and why_not(*cell) is None]
 
     def pairs(self) -> Iterator[str]:
-        """A line a kind of decision, a column a fault; a dot where the two have never met."""
+        """A line a kind of decision, a column a fault; a dot if the two never met."""
         faults = sorted(self.faults)
         for number, fault in enumerate(faults, 1):
             yield f"{number:>3}  {fault} ({self.faults[fault]})"

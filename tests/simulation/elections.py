@@ -1,4 +1,4 @@
-"""Is a leader that was elected the right one, as far as who decided could know?"""
+"""Is an elected leader the right one, as far as the controller could know?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def unsound(
     checker: Checker, at: TopicPartition, before: PartitionState, after: PartitionState, since: float
 ) -> str | None:
-    """What is wrong with another leader, whoever wrote it; None if nothing is.
+    """What is wrong with a change of leader, by any writer; None if nothing is.
 
     Units:
-        `since` is when its session began to be shown everything in time.
+        `since` is when its server last stopped lagging.
     """
     brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
     if after.leader == NO_LEADER:
@@ -30,7 +30,7 @@ def unsound(
     serving = [r for r in assignment.replicas if r in brokers and brokers[r].serves(at, since)]
     with_log = [r for r in serving if brokers[r].has_records(at)]
     elected = brokers.get(after.leader)
-    # Whoever comes back with an empty disk, or without one, tells nobody.
+    # A broker that returns with an empty disk, or without one, does not report it.
     knows = elected is not None and (after.leader, at) not in checker.lost_disks and at not in elected.shelf
     if elected is not None and at not in elected.disk and with_log and knows:
         return f"{at} elected {after.leader}, which has no log of it, though {with_log} have one"
@@ -44,20 +44,20 @@ def unsound(
 def unfounded(
     checker: Checker, at: TopicPartition, before: PartitionState, after: PartitionState, since: float
 ) -> str | None:
-    """What is wrong with what a controller wrote about leader and ISR; None if nothing is.
+    """What is wrong with a controller's write of leader and ISR; None if nothing is.
 
     Units:
-        `since` is when its session began to be shown everything in time.
+        `since` is when its server last stopped lagging.
     """
     brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
     replicas, is_unasked = assignment.replicas, at not in checker.answers.forced
     if after.leader == NO_LEADER:
         forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in after.isr]
         if forgotten and is_unasked:
-            return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
+            return f"{at} has no leader, and the ISR {forgotten} is forgotten: {before}"
     else:
         gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
-        # A request may come first; whoever has written the partition since then shrinks the ISR with its next write.
+        # A request may come first; a writer of the partition since then shrinks the ISR with its next write.
         ago_s = checker.world.clock.now - checker.written_at[at]
         is_written = after.controller_epoch == before.controller_epoch and any(
             brokers[r].is_gone(since, ago_s) for r in gone
@@ -89,7 +89,7 @@ def ill_begun(checker: Checker, at: TopicPartition, first: PartitionState, since
     """What is wrong with the first state of a partition; None if nothing is.
 
     Units:
-        `since` is when the writer's session began to be shown everything in time.
+        `since` is when the writer's server last stopped lagging.
     """
     brokers = checker.world.brokers
     gone = [r for r in first.isr if r in brokers and brokers[r].is_gone(since)]

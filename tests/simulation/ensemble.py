@@ -1,8 +1,8 @@
-"""Which ZooKeeper servers are there, who is connected to which, and how late does each show what has been written?
+"""Which ZooKeeper servers are there, which client uses which, and how late does each show a write?
 
-In half of the worlds one server answers everybody. In the others two more hear late of what it has put in order: by
-milliseconds always, by many seconds when something is wrong with them. Brokers and tools read what is written; only
-controllers are shown what their server has applied.
+In half of the worlds there is one server. In the others two more apply its transactions late: by
+milliseconds always, by many seconds after a fault. Brokers and tools always read the latest state; only
+controllers see what their server has applied.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ IN_TIME_S = 0.5
 
 
 class Server:
-    """One server; what it has yet to show, and since when."""
+    """One server; the transactions that it has yet to show, and since when."""
 
     def __init__(self, name: str, clock: Clock, leader: ZooKeeper, usual_lag_s: float | None) -> None:
-        """Without a usual lag it is the leader's own."""
+        """Without a usual lag it is the leader."""
         self.name = name
         self.is_up = True
         self.zookeeper = leader if usual_lag_s is None else Follower(leader, self._learned)
@@ -53,7 +53,7 @@ class Server:
 
     @property
     def was_late_at(self) -> float:
-        """When it last lagged."""
+        """The time at which it last lagged."""
         is_late = self._due and self._clock.now - self._due[0][1] > IN_TIME_S
         return self._clock.now if is_late else self._was_late_at
 
@@ -70,7 +70,7 @@ class Server:
             connection.leave()
 
     def come_up(self) -> None:
-        """It lets clients in again, once it has learned everything."""
+        """It accepts clients again, once it has caught up."""
         self.is_up = True
         self.catch_up()
 
@@ -120,12 +120,12 @@ class Ensemble:
 
     @property
     def has_followers(self) -> bool:
-        """Whether it is more than one server."""
+        """Whether there is more than one server."""
         return len(self.servers) > 1
 
     @property
     def most_s(self) -> float:
-        """How old what a controller decides on may be, at most."""
+        """The largest age of the state on which a controller decides."""
         return MOST_S if self.has_followers else 0.0
 
     def dial(self, line: Line, transacted: Transacted, oversized: Callable[[bytes], None]) -> ServerConnection:
@@ -139,7 +139,7 @@ class Ensemble:
         return connection
 
     def shown_in_time_since(self, session: SessionId) -> float:
-        """Since when a session is shown everything in time: before that, nobody can ask it to know."""
+        """The time since which a session's server has not lagged: earlier writes it need not know."""
         server, since = self._served.get(session, (self.servers[0], 0.0))
         paused = [c.paused_until for c in self.world.controllers.values() if c.session == session]
         return max(since, server.was_late_at, *paused)
@@ -154,7 +154,7 @@ class Ensemble:
             self.world.say(server.name, f"serves session {session} at zxid {server.zookeeper.zxid}")
 
     def _watch(self, server: Server, connection: ServerConnection, waited_for: object) -> None:
-        """A client whose request stays without an answer for most of its session takes the server for dead."""
+        """A client that gets no answer for most of its session time-out takes the server for dead."""
         if connection.is_closed:
             return
         if waited_for is not None and connection.waits_for == waited_for:
@@ -168,7 +168,7 @@ class Ensemble:
     # what goes wrong
 
     def act(self) -> str:
-        """Something goes wrong with a server, or a session changes over to another one; its name."""
+        """Inject a fault of a server, or move a session to another one; return the fault's name."""
         fault = self.random.choices(self.kinds, (4, 3, 3, 4, 2, 1))[0]
         name = name_of(fault)
         self.world.coverage.struck(name, self.world.clock.now, self.world.phases.present())
@@ -208,7 +208,7 @@ class Ensemble:
             leader.connection.drop(0.0)
 
     def _move_in_doubt(self) -> None:
-        """The answer to a commit is lost, and the next server does not show for a while what became of it."""
+        """The answer to a commit is lost, and the next server does not show its outcome for a while."""
         leader, server = self.world.leading(), self._any_follower()
         if leader is not None and server.is_up:
 
@@ -219,7 +219,7 @@ class Ensemble:
             leader.at_next_commit = accepted
 
     def _lose_touch(self) -> None:
-        """The server of the leading controller loses the others; the session ends, and the controller is not told."""
+        """The leader's server loses the others; the session ends, and the controller does not hear of it."""
         leader = self.world.leading()
         server, _ = self._served.get(leader.session, (None, 0.0)) if leader is not None else (None, 0.0)
         if leader is None or server is None or server.is_leader:

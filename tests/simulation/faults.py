@@ -39,7 +39,7 @@ SWITCHOVERS_A_FAULT = 0.03
 
 
 def name_of(fault: Callable[[], None]) -> str:
-    """How a kind of fault is called in the table; those of ZooKeeper's servers are told from the others."""
+    """The name of a kind of fault in the table, with a prefix for those of ZooKeeper's servers."""
     name = fault.__name__
     return f"server{name}" if name.startswith("_") else name
 
@@ -47,7 +47,7 @@ def name_of(fault: Callable[[], None]) -> str:
 class Faults:
     """Each fault is drawn from the world's seed; `heal` ends them all.
 
-    Most worlds know a part of the kinds only: where everything happens, little has time to come of anything.
+    Most worlds have only a part of the kinds: if everything happens, few consequences have time to develop.
     """
 
     def __init__(self, world: World) -> None:
@@ -98,7 +98,7 @@ class Faults:
         return fault.__name__
 
     def carry_out(self, fault: Callable[[], None], present: Iterable[Phase]) -> None:
-        """This fault, while this is being done: it hits the controller that does it."""
+        """Inject this fault in this phase: it hits the controller that is in it."""
         self._aimed_at = self.world.phases.claimant() or self.world.leading()
         self._count(fault, present)
         self.world.say("faults", f"{name_of(fault)} while: {', '.join(present)}")
@@ -139,7 +139,7 @@ class Faults:
             leader.crash_in_turn = True
 
     def pause_controller(self) -> None:
-        """Stop the leading process for a while; it goes on with what it believed."""
+        """Pause the leading process for a while; it resumes with its old beliefs."""
         leader = self._leader()
         if leader is not None:
             pause_s = self.random.uniform(0.2, 2 * self.world.plan.session_timeout_s)
@@ -169,14 +169,14 @@ class Faults:
             leader.connection.drop(self.random.uniform(0.01, 0.8 * self.world.plan.session_timeout_s))
 
     def renew_term(self) -> None:
-        """Brokers are to be led in another manner: the leading one begins another term over its own claim."""
+        """Brokers have another protocol: the leading one begins another term over its own claim."""
         leader = self._leader()
         if leader is not None:
             self.world.say(leader.name, "is to lead in another manner")
             leader.renew()
 
     def silence_zookeeper(self) -> None:
-        """The leading one hears nothing of ZooKeeper for longer than its session, which may expire or not."""
+        """The leading one hears nothing from ZooKeeper for longer than its session time-out; it may expire or not."""
         leader = self._leader()
         if leader is not None and not leader.connection.is_down:
             session, session_s = leader.session, self.world.plan.session_timeout_s
@@ -202,7 +202,7 @@ class Faults:
         self.world.clock.after(self.random.uniform(0.5, 10.0), restart)
 
     def release_cluster(self) -> None:
-        """An operator releases the cluster for a while: none of ours may lead."""
+        """An operator releases the cluster for a while: none of our controllers may lead."""
         if RELEASED not in self.world.zookeeper.nodes:
             self.world.say("client", "releases the cluster")
             self.world.write(MakeNode(RELEASED))
@@ -211,7 +211,7 @@ class Faults:
             self.world.clock.after(self.random.uniform(0.0, 1.0), lambda: self._let_a_broker_rule(for_s))
 
     def ask_for_a_switchover(self) -> None:
-        """An operator waits a while for one of ours to lead, whether it runs or not."""
+        """An operator requests a switchover to one of our replicas, running or not, and waits a while."""
         if SWITCHOVER not in self.world.zookeeper.nodes:
             to = self._switchovers.choice(list(self.world.controllers))
             self.world.say("client", f"waits for controller {to} to lead")
@@ -226,7 +226,7 @@ class Faults:
         self.world.write(RemoveNode(RELEASED))
 
     def usurp(self) -> None:
-        """An operator deletes `/controller` although its holder lives: whoever hears of it first takes it."""
+        """An operator deletes `/controller` although its holder is alive: the first to notice claims it."""
         leader = self._leader()
         if leader is not None:
             self.world.say("client", "deletes /controller")
@@ -254,13 +254,13 @@ class Faults:
             broker.crash(self.random.uniform(1.0, 4 * self.world.plan.session_timeout_s))
 
     def bounce_broker(self) -> None:
-        """Kill a broker; it is back before anybody could see that it was gone."""
+        """Kill a broker; it is back before its absence could be noticed."""
         broker = self._up_broker()
         if broker is not None:
             broker.crash(self.random.uniform(0.01, 0.5))
 
     def expire_broker(self) -> None:
-        """A broker's session expires, at once or after a time without ZooKeeper, in which it may be given replicas."""
+        """A broker's session expires, at once or after a time without ZooKeeper, in which it may get replicas."""
         broker, timeout_s = self._up_broker(), self.world.plan.session_timeout_s
         if broker is None:
             return
@@ -324,7 +324,7 @@ class Faults:
             broker.fail_directory()
 
     def replace_disk(self) -> None:
-        """A broker is away until its registration has gone, and comes back without its data."""
+        """A broker is down until its registration has expired, and returns without its data."""
         broker = self._up_broker()
         if broker is None:
             return
@@ -333,7 +333,7 @@ class Faults:
 
         def return_empty() -> None:
             if broker.life == life and not broker.is_retired:
-                # Who is in sync beside others and comes back empty may lead empty: Kafka has no answer (KIP-966).
+                # An in-sync replica that returns empty may be elected, empty: Kafka has no answer (KIP-966).
                 gone = [at for at in broker.disk if at in states and states[at].isr == (broker.broker,)]
                 away = [at for at in broker.disk if at not in states or broker.broker not in states[at].isr]
                 broker.lose_disk([*gone, *away])
@@ -345,7 +345,7 @@ class Faults:
     # znodes
 
     def write_junk(self) -> None:
-        """Somebody writes what nobody can read, in a place that the controller watches."""
+        """A client writes malformed data where the controller watches."""
         parent, name = self.random.choice(JUNK_AT)
         path = f"{parent}/{name}"
         data = self.random.choice(JUNK)
@@ -355,7 +355,7 @@ class Faults:
             self.world.write(MakeNode(path, data))
 
     def spoil_a_topic(self) -> None:
-        """Somebody overwrites a znode of a topic by mistake, and puts it right a little later."""
+        """A client overwrites a znode of a topic by mistake, and repairs it a little later."""
         checker = self.world.checker
         if not checker.states:
             return
@@ -364,14 +364,14 @@ class Faults:
         self.spoil(at, self.random.choice((state_path, topic_path)), self.random.uniform(0.6, 6.0))
 
     def spoil(self, at: TopicPartition, path: str, for_s: float) -> None:
-        """What is held of a partition is overwritten for so long."""
+        """A partition's znode is overwritten for so long."""
         checker, state_path = self.world.checker, StateAddress(at.topic, at.partition).path
         node = self.world.zookeeper.nodes.get(path)
         if node is None or node.data in UNREADABLE:
             return
         before, spoiled = node.data, (node.czxid, node.version + 1)
         self.world.say("client", f"spoils {path}")
-        # What was written meanwhile is not spoiled: put right with what was read here, its leader epoch would fall.
+        # Later writes are left alone: restoring the data read here would lower the leader epoch.
         self.world.write(SetData(path, self.random.choice(UNREADABLE), node.version))
 
         def mend() -> None:
@@ -384,7 +384,7 @@ class Faults:
         self.world.clock.after(for_s, mend)
 
     def write_an_old_assignment(self) -> None:
-        """A tool of old adds a partition: it reads the topic, thinks, and writes all of it back, whatever came between.
+        """An old tool adds a partition: it reads the topic, waits, and writes all of it back, over changes since.
 
         Source: kafka-topics --zookeeper --alter, before 3.0; its write expects no version.
         """
@@ -411,11 +411,11 @@ class Faults:
         self.world.clock.after(self.random.uniform(0.1, 8.0), write)
 
     def take_rights_away(self) -> None:
-        """Controllers may not read or write something any more, mostly for a while."""
+        """Controllers lose a right to read or write, mostly for a while."""
         self.world.refusals.strike()
 
     def put_a_clock_wrong(self) -> None:
-        """The clock on a controller's wall jumps; the one by which it waits does not."""
+        """A controller's wall clock jumps; its monotonic clock does not."""
         self.world.wall_clocks.jump()
 
     def lossy_network(self) -> None:

@@ -1,6 +1,6 @@
-"""Does a controller decide the same again, turn by turn, when it sees the same in another process?
+"""Does a controller decide the same again, turn by turn, with the same input in another process?
 
-`python -m tests.simulation.journals DIRECTORY` replays what worlds have written there; each machine has a folder.
+`python -m tests.simulation.journals DIRECTORY` replays the journals of worlds; each machine has a folder.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RecordedMachine:
 
 
 class RecordedWorld(World):
-    """A world whose machines keep journals, each in a folder of its own."""
+    """A world whose machines keep journals, each in its own folder."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self._directory = directory
@@ -62,13 +62,13 @@ class RecordedWorld(World):
 
 
 def machine_of(term: Term, state: ClusterState | None = None) -> Machine:
-    """The machine that a journal tells of."""
+    """The machine of a journal."""
     assert isinstance(term.settings, MachineSettings)
     return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)
 
 
 def main(directory: Path) -> int:
-    """Replay all journals; say how many turns they tell of, and the first differences."""
+    """Replay all journals; print the number of turns and the first differences."""
     machines = turns = 0
     differences = []
     for folder in sorted(directory.iterdir()):
@@ -76,8 +76,8 @@ def main(directory: Path) -> int:
         machines += 1
         turns += sum(isinstance(entry, Turn) for entry in entries)
         differences += [f"{folder.name}: {difference}" for difference in replay(entries, machine_of)]
-    told = [f"{machines} machines, {turns} turns, {len(differences)} differences", *differences[:10]]
-    sys.stdout.write("\n".join(told) + "\n")
+    lines = [f"{machines} machines, {turns} turns, {len(differences)} differences", *differences[:10]]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if differences else 0
 
 

@@ -1,6 +1,6 @@
 """How does kazoo's client run where time is simulated? All of it but its thread, its socket and its heartbeats.
 
-The states of kazoo's client, its queues, and what it makes of answers are kazoo's own code; here is the loop that
+The states of kazoo's client, its queues and its handling of answers are kazoo's own code; here is the loop that
 `ConnectionHandler.zk_loop` runs in a thread, turned inside out: a frame comes in, a request goes out, a line is lost.
 """
 
@@ -31,14 +31,14 @@ class Server(Protocol):
     """The other end of a line."""
 
     def take(self, frame: bytes) -> None:
-        """One frame without its length."""
+        """Take one frame without its length."""
 
     def close(self) -> None:
         """The connection is gone."""
 
 
 class _NoThreads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's handler, of which nothing runs."""
+    """kazoo's handler, without threads."""
 
     def start(self) -> None:
         """No thread."""
@@ -51,11 +51,11 @@ class _NoThreads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has
         act(*arguments, **named)
 
     def dispatch_callback(self, callback: Any) -> None:
-        """Nobody uses kazoo's own watches."""
+        """Not used: kazoo's own watches."""
 
 
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """One client's way to ZooKeeper, over one line after the other. `loop` is that of the client's process."""
+    """One client's connection to ZooKeeper, over one line after the other. `loop` is that of the client's process."""
 
     def __init__(self, client: KazooClient, network: Network, loop: SimulatedLoop, dial: Dial) -> None:
         super().__init__(client, None)
@@ -82,7 +82,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._connect_after(0.0)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Over; kazoo waits for the answer to its last request, nobody here does."""
+        """Stop; unlike kazoo, without waiting for the answer to the last request."""
         self._flush()
         self.client._session_callback(KeeperState.CLOSED)
         return True
@@ -116,7 +116,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             server.close()
 
     def _connect_after(self, delay_s: float) -> None:
-        """However many have noticed that the line is lost, kazoo's one thread connects."""
+        """Connect once, like kazoo's one thread, however many callers noticed the lost line."""
         if not self._is_to_connect:
             self._is_to_connect = True
             self._later(delay_s, self._connect_once)
@@ -150,13 +150,13 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._soon(self._lost if was_greeted else self._refused)
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        """How a try to connect has ended on which a server has hung up: it has nothing but a zxid against a client."""
+        """The end of an attempt on which a server hung up: it only refuses a client because of its zxid."""
         if self.client.last_zxid:
             raise ConnectionDropped("the server hung up")
         return 1.0, 1.0
 
     def _refused(self) -> None:
-        """As `_connect_attempt` ends when the connection never came about."""
+        """As `_connect_attempt` ends when it could not connect."""
         if self._line is not None or self.client._stopped.is_set():
             return
         session = self.client._session_id
@@ -207,9 +207,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         """As `_send_request` for everything that is queued."""
         client = self.client
         while self._is_greeted and self._line is not None and client._queue:
-            request, told = client._queue.popleft()
+            request, handle = client._queue.popleft()
             self._xid += 1
-            client._pending.append((request, told, self._xid))
+            client._pending.append((request, handle, self._xid))
             self._line.send(int_int_struct.pack(self._xid, request.type) + bytes(request.serialize()))
 
     def _soon(self, act: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What became of many seeds, in as many processes as may run at once?"""
+"""How did many seeds end, run in several processes at once?"""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.simulation.world import World
 
 
 class Life(Struct, frozen=True):
-    """One world from its beginning to its end, or to the promise that it broke.
+    """One world from its start to its end, or to the promise that it broke.
 
     Units:
-        `hours` are those that the simulated cluster lived through.
+        `hours` are simulated cluster-hours.
     """
 
     seed: int
@@ -30,7 +30,7 @@ class Life(Struct, frozen=True):
 
 
 def live(seed: int, *, is_traced: bool = False) -> Life:
-    """Live through one seed; without a wish for it its trace is kept only where it breaks a promise."""
+    """Run one seed; unless requested, its trace is kept only if it breaks a promise."""
     world, error, raised_at = World(seed), None, ""
     try:
         world.run()
@@ -44,7 +44,7 @@ def live(seed: int, *, is_traced: bool = False) -> Life:
 def lives(
     seeds: Iterable[int], jobs: int, is_enough: Callable[[], bool] = lambda: False, *, is_traced: bool = False
 ) -> Iterator[Life]:
-    """Live through these seeds, so many at a time, in their order or nearly, until it is enough."""
+    """Run these seeds, several at a time, about in their order, until the wanted number is reached."""
     if jobs == 1:
         for seed in seeds:
             if is_enough():

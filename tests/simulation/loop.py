@@ -1,4 +1,4 @@
-"""How does a process' event loop run where time is simulated? Woken by the world's clock, while the process may run."""
+"""How does a process' event loop run in simulated time? The world's clock wakes it while the process may run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.simulation.clock import Clock
 
 _Ts = TypeVarTuple("_Ts")
 
-# From something coming in to the loop's dealing with it; what comes in meanwhile is dealt with together.
+# From an arrival to its handling by the loop; arrivals in between are handled together.
 WAKE_S = 0.002
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """An event loop whose time is the world's, and which has no sockets.
 
-    Whatever is ready runs at one moment of that time. A stopped process' loop runs nothing until it goes on, a killed
-    one's nothing any more.
+    Everything that is ready runs at one moment. A paused process' loop runs nothing until it resumes, a killed
+    one's never again.
     """
 
     def __init__(self, clock: Clock, hear: Callable[[str], None] = lambda _: None, wake_s: float = WAKE_S) -> None:
@@ -39,7 +39,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     @property
     def paused_until(self) -> float:
-        """When the process goes on."""
+        """The time at which the process resumes."""
         return self._paused_until
 
     @paused_until.setter
@@ -48,11 +48,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._clock.after(max(0.0, at - self._clock.now), self._run)
 
     def halt(self) -> None:
-        """Run nothing more, from within; somebody is about to kill it."""
+        """Run nothing more, called from within: it is about to be killed."""
         self._is_halted = True
 
     def kill(self) -> None:
-        """Run nothing any more; what waits is dismantled, and nobody sees how."""
+        """Stop for good; dismantle what waits, unobserved."""
         self.is_dead = True
         for task in sorted(self._tasks, key=asyncio.Task.get_name):
             task.cancel()
@@ -68,7 +68,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._failures.clear()
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Let it run from the next waking on; what it raises stops the world."""
+        """Start the main task at the next waking; its errors stop the world."""
         task = self.create_task(coroutine)
         task.add_done_callback(self._ended)
         return task
@@ -158,12 +158,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what was raised; that an abandoned task was still waiting is no failure: its process was killed."""
+        """Keep the error; an abandoned waiting task is no failure, because its process was killed."""
         if "exception" in context:
             self.failed(context["exception"])
 
     def failed(self, error: BaseException) -> None:
-        """What nobody expects stops the world."""
+        """An unexpected error stops the world."""
         if not self.is_dead:
             self._failures.append(error)
 
@@ -172,7 +172,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._signals[sig] = lambda: callback(*args)
 
     def signal(self, number: int) -> None:
-        """Send the process a signal; one that listens to none yet ends."""
+        """Send the process a signal; without signal handlers yet, it ends."""
         if number in self._signals:
             self.call_soon(self._signals[number])
 

@@ -1,4 +1,4 @@
-"""Is every accepted reassignment followed to its end, under an id that nobody else ever gets?"""
+"""Is every accepted reassignment followed to its end, under a unique id?"""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RETENTION_S = 60.0
-# How late a status may be deleted, and a move that began be named by one: the peace is longer than both.
+# The latest deletion of a status, and the latest start of one for a move; the quiet phase is longer than both.
 GRACE_S = 60.0
 ANSWER_S = 0.05
 RECORD_BYTES = 1000
 
 
 class MoveRequests:
-    """Knows every id that was ever written down or told to a client."""
+    """Knows every id that was ever written or sent to a client."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -34,7 +34,7 @@ class MoveRequests:
         self._finished_at: dict[str, float] = {}
 
     def describe(self, asked: DescribeLogDirs, emit: Any) -> None:
-        """A broker says a moment later how large its replicas are, if it is there."""
+        """A broker answers a moment later with the sizes of its replicas, if it is up."""
 
         def answer() -> None:
             emit(self._described(asked))
@@ -52,11 +52,11 @@ class MoveRequests:
         return LogDirsDescribed(asked.broker, asked.broker_epoch, sizes)
 
     def wrote(self, touched: dict[str, Any]) -> str | None:
-        """What is wrong with the statuses that a transaction created."""
+        """The errors in the statuses that a transaction created."""
         for path in touched:
             address = catalog.address_of(path)
             if isinstance(address, ReassignmentStatusAddress) and path in self.world.zookeeper.nodes:
-                self._finished_at[path] = self.world.clock.now  # the last time that it is written
+                self._finished_at[path] = self.world.clock.now  # its last write
                 if self.world.zookeeper.nodes[path].version > 0:
                     continue
                 if address.request <= self.highest:
@@ -65,26 +65,26 @@ class MoveRequests:
         return None
 
     def answered(self, reply: ReassignmentsAltered) -> str | None:
-        """What is wrong with the id in an answer."""
+        """The errors in an answer's id."""
         has_accepted = not reply.error and any(r.error is ErrorCode.NONE for r in reply.results)
         if reply.request_id is None:
             return None
         if not has_accepted:
             return f"an id for a request of which nothing was accepted: {reply}"
         if reply.request_id in self._told or reply.request_id > self.highest:
-            return f"id {reply.request_id} was told twice, or before it was written: {reply}"
+            return f"id {reply.request_id} was sent twice, or before it was written: {reply}"
         self._told[reply.request_id] = None
         return None
 
     def outcome(self) -> str | None:
-        """What is wrong with the statuses in the end."""
+        """The errors in the final statuses."""
         moving = {
             TopicPartition(name, number)
             for name, topic in self.world.checker.topics.items()
             for number, assignment in topic.partitions.items()
             if assignment.is_moving
         }
-        # Overwritten by an old tool, and nobody may put it right: the move is still meant to go on.
+        # Overwritten by an old tool, and the controller may not repair it: the move should still go on.
         overwritten = {at for at in self.world.checker.edited if self.world.refusals.excuses(at, Concern.MOVING)}
         followed, unnamed = set(), 0  # a status that is too large for its znode names no partitions
         for name in self.world.zookeeper.nodes[ROOT].children:
@@ -100,7 +100,7 @@ class MoveRequests:
             followed |= open_here
             open_count = status.counts.get(IN_PROGRESS, 0)
             unnamed += open_count - len(open_here)
-            unknown = {at for at in open_here if self.world.refusals.hides(at)}  # nobody can tell that it has ended
+            unknown = {at for at in open_here if self.world.refusals.hides(at)}  # its end cannot be detected
             may_be_open = moving | overwritten | unknown
             is_overstated = not open_here <= may_be_open or open_count > len(may_be_open)
             is_wrong = (status.finished_ms is None) != bool(open_count) or is_overstated

@@ -1,7 +1,7 @@
-"""What if a broker's own controller rules for a while? It elects, moves, cancels and deletes, and goes.
+"""What if a broker's native controller leads for a while? It elects, moves, cancels and deletes, and stops.
 
-It writes as Kafka's controller does: one znode after the other, the topic's before the state's, and nothing that
-remembers what it still owes. So ours may find anything half-done, and brokers that know more than ZooKeeper tells.
+It writes as Kafka's controller does: one znode after the other, the topic's before the state's, and no record of
+unfinished work. So ours may find anything half-done, and brokers that know more than ZooKeeper.
 
 Source: Kafka's KafkaController (onControllerFailover, onPartitionReassignment), PartitionStateMachine,
 TopicDeletionManager.
@@ -47,12 +47,12 @@ ANY_EPOCH = LeaderEpoch(-2)
 
 
 def rule_briefly(world: World, broker: BrokerId, for_s: float) -> None:
-    """A broker takes `/controller`, whoever held it, and gives it up again."""
+    """A broker takes `/controller` from any holder, and gives it up again."""
     NativeController(world, broker).rule(for_s)
 
 
 class NativeController:
-    """One term of a broker's own controller."""
+    """One term of a native controller."""
 
     def __init__(self, world: World, broker: BrokerId) -> None:
         self.world = world
@@ -63,7 +63,7 @@ class NativeController:
         self._arrives_at: dict[BrokerId, float] = {}
 
     def rule(self, for_s: float) -> None:
-        """Claim, elect for everybody who needs it, act now and then, and go."""
+        """Claim, elect leaders where needed, act now and then, and resign."""
         zookeeper = self.world.zookeeper
         operations: list[Operation] = [SetData(EPOCH, str(self.epoch).encode())]
         if CLAIM in zookeeper.nodes:
@@ -146,7 +146,7 @@ class NativeController:
     def _raise(
         self, at: TopicPartition, leader: BrokerId | None = None, isr: Replicas | None = None
     ) -> list[PartitionView]:
-        """The next leader epoch, with another leader or ISR where given."""
+        """Raise the leader epoch, with another leader or ISR if given."""
         held = self._read_state(at)
         state = PartitionState(
             held.leader if leader is None else leader,
@@ -180,7 +180,7 @@ class NativeController:
     # what it decides
 
     def _elect_all(self) -> None:
-        """Whoever has no live leader gets one of its live in-sync replicas, if there is any."""
+        """Partitions without a live leader get one of their live in-sync replicas, if there is any."""
         views = []
         for at in (*self._partitions(moving=False), *self._partitions(moving=True)):
             state, able = self._read_state(at), self._able(at)
@@ -208,14 +208,16 @@ class NativeController:
         owing = [at for at in candidates if self._owed(at)]
         self.begin_a_move_of(self.random.choice(owing if owing and self.random.random() < 0.5 else candidates))
 
-    def begin_a_move_of(self, at: TopicPartition, untold: float = 0.2) -> None:
-        """To some brokers, unless it moves; so many of its moves it begins and dies before it has told anybody."""
+    def begin_a_move_of(self, at: TopicPartition, silent: float = 0.2) -> None:
+        """Move it to some brokers, unless it moves; the share `silent` dies before any broker hears of it."""
         live = self._live()
         if not live or at not in self._partitions(moving=False):
             return
         original = self._assignment(at).replicas
         some = self.random.sample(live, self.random.randint(1, min(3, len(live))))
-        back = [b for b in self._owed(at) if b in live and b not in original][:1]  # it knows nothing of what is owed
+        back = [b for b in self._owed(at) if b in live and b not in original][
+            :1
+        ]  # it knows nothing of pending deletions
         target = tuple(dict.fromkeys([*back, *some]))
         leaving = tuple(r for r in original if r not in target)
         joining = tuple(r for r in target if r not in original)
@@ -225,7 +227,7 @@ class NativeController:
         self.world.folder.wanted(at, target)
         if not self._write_assignment(at, Assignment((*target, *leaving), joining, leaving)):
             return
-        if self.random.random() < untold:
+        if self.random.random() < silent:
             self.world.expire(self.session)
         else:
             self._tell(self._raise(at), new=joining)
@@ -250,7 +252,7 @@ class NativeController:
             self._settle(at, self._assignment(at).original)
 
     def _settle(self, at: TopicPartition, target: Replicas) -> None:
-        """Hand over to the target, stop the others, and write the end of it, if all can be done at once."""
+        """Hand over to the target, stop the others, and write the move's end, if all can be done at once."""
         state, able, assignment = self._read_state(at), self._able(at), self._assignment(at)
         isr = tuple(r for r in state.isr if r in target)
         leaving = [r for r in assignment.replicas if r not in target]
@@ -269,7 +271,7 @@ class NativeController:
             self.world.clock.after(1.0, partial(self._clean_up, broker, at))
 
     def _clean_up(self, broker: BrokerId, at: TopicPartition) -> None:
-        """A native controller keeps no account of what it owes; an operator removes what it left behind."""
+        """A native controller does not record pending deletions; an operator removes its leftovers."""
         topic, held = self.world.checker.topics.get(at.topic), self.world.brokers[broker]
         if at in held.disk and (topic is None or broker not in topic.partitions[at.partition].replicas):
             held.disk.pop(at)
@@ -280,7 +282,7 @@ class NativeController:
         return all(b in self.world.brokers and self.world.brokers[b].is_up for b in brokers)
 
     def _delete_topics(self) -> None:
-        """Tell everybody to delete; remove the znodes if every broker has done so."""
+        """Send all brokers the deletion; remove the znodes if every broker has carried it out."""
         for name in list(self.world.checker.unwanted):
             topic = self.world.checker.topics.get(name)
             if topic is None:
@@ -297,7 +299,7 @@ class NativeController:
         return [at for at in self.world.checker.states if at.topic == name and self._is_readable(at)]
 
     def _move_back(self) -> None:
-        """What a move here and back leaves: replicas that our controllers have noted to be deleted host it again."""
+        """Move a partition back: replicas whose deletion our controllers have noted host it again."""
         for name, topic in self.world.checker.topics.items():
             path = ReplicaDeletionsAddress(name).path
             if path in self.world.zookeeper.nodes or not self._is_wanted(name) or not topic.partitions:
@@ -308,10 +310,10 @@ class NativeController:
                 self._write(MakeNode(path, catalog.encode(owed)))
                 self._say(f"has moved {name}-{number} back to the brokers that owe its deletion")
 
-    # what it tells
+    # what it announces
 
     def _tell(self, views: list[PartitionView], new: Replicas = ()) -> None:
-        """Everybody who lives hears of it, sooner or later, in order."""
+        """All live brokers receive it, sooner or later, in order."""
         if not views:
             return
         live = tuple(LiveBroker(b, (Endpoint("PLAINTEXT", f"broker-{b}", 9092),)) for b in self._live())
@@ -329,7 +331,7 @@ class NativeController:
             at = self._arrives_at[broker] = max(self._arrives_at.get(broker, now), now + self.world.network.delay())
             tell = Tell(broker, model.broker_epoch, self.epoch, command)
             if isinstance(command, StopReplica):
-                self.world.checker.telling.told_to_delete(tell)
+                self.world.checker.announcements.deletion_sent(tell)
             self.world.clock.after(at - now, lambda: self._deliver(tell))
 
     def _deliver(self, tell: Tell) -> None:

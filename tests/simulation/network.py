@@ -34,7 +34,7 @@ class Network:
         self.slow: dict[BrokerId, float] = {}
 
     def delay(self) -> float:
-        """How long one message takes: mostly short, now and then long."""
+        """The delay of one message: mostly short, now and then long."""
         if self.random.random() < 0.05:
             return self.random.uniform(0.05, 0.5)
         return self.random.uniform(0.001, 0.01)
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
 class ZkConnection:
     """One client of ZooKeeper: requests arrive in order, answers and watch events come back in one order.
 
-    `perform` runs at the server; `reply` gets its result, or LOST where nobody can tell whether it ran.
+    `perform` runs at the server; `reply` gets its result, or LOST if its outcome is unknown.
     """
 
     def __init__(self, network: Network) -> None:
@@ -66,7 +66,7 @@ class ZkConnection:
         self.is_closed = False
 
     def call(self, perform: Callable[[], Any], reply: Callable[[Any], None]) -> None:
-        """Send a request; nothing leaves through a connection that was closed."""
+        """Send a request, unless the connection is closed."""
         if self.is_closed:
             return
         self._requests.append((perform, reply))
@@ -74,13 +74,13 @@ class ZkConnection:
         self._clock.after(self._arrives_at - self._clock.now, self._arrive)
 
     def push(self, deliver: Callable[[Any], None], what: Any, *, is_watch: bool = True) -> None:
-        """Send something to the client, after everything before; watch events outlive a connection."""
+        """Send something to the client, in order; watch events survive a lost connection."""
         self._answers.append(_Answer(deliver, what, is_watch))
         self._returns_at = max(self._returns_at, self._clock.now + self._network.delay())
         self._clock.after(self._returns_at - self._clock.now, self._return)
 
     def drop(self, down_s: float) -> None:
-        """Lose the connection: some requests under way still reach the server, no answer comes back."""
+        """Lose the connection: some requests in flight still reach the server, no answer returns."""
         if self._is_down or self.is_closed:
             return
         reaching = self._network.random.randint(0, len(self._requests))
@@ -93,7 +93,7 @@ class ZkConnection:
         self._clock.after(down_s, lambda: self._reconnect(lost))
 
     def close(self) -> None:
-        """The client is gone; what is under way may still reach the server."""
+        """The client is gone; requests in flight may still reach the server."""
         self.is_closed = True
         self._answers.clear()
         reaching = self._network.random.randint(0, len(self._requests))
@@ -165,12 +165,12 @@ class Line:
         self._return_later(frame)
 
     def hang_up(self) -> None:
-        """The server closes it; what it has sent before still arrives."""
+        """The server closes it; frames sent before still arrive."""
         self._sent.clear()
         self._return_later(None)
 
     def cut(self) -> None:
-        """It is gone: some of what is under way still reaches the server, and nothing the client."""
+        """Lose it: some frames in flight still reach the server, none the client."""
         if not self.is_open:
             return
         self._answers.clear()
@@ -206,7 +206,7 @@ class Line:
 class Link:
     """One controller's channel to one broker: in order, one command in flight, repeated until answered.
 
-    `deliver` hands a command to whatever process runs there now (None: nobody answered).
+    `deliver` hands a command to the process that runs there now (None: no answer).
     """
 
     def __init__(
@@ -226,16 +226,16 @@ class Link:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything told has been acknowledged."""
+        """Whether every command has been acknowledged."""
         return not self._queue
 
     def tell(self, tell: Tell) -> None:
-        """Send after everything told before."""
+        """Send a command after all earlier ones."""
         self._queue.append(tell)
         self._next()
 
     def close(self) -> None:
-        """Drop what is queued; what is under way may still arrive."""
+        """Drop queued commands; one in flight may still arrive."""
         self.is_open = False
         self._queue.clear()
 

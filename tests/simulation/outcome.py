@@ -1,4 +1,4 @@
-"""Once the faults have stopped: has everything come to the end it should?"""
+"""Did everything end as it should, once the faults have stopped?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_outcome(world: World) -> None:
-    """Every promise about the end.
+    """Check every promise about the end.
 
     Raises:
         Broken: one of them does not hold.
@@ -63,10 +63,10 @@ def _is_at_rest(world: World, at: TopicPartition, assignment: Assignment, live: 
 
 
 def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
-    """A deletion that has not come to its end waits for a broker that is down, and clients see nothing of it.
+    """An unfinished deletion waits for a broker that is down, and clients do not see the topic.
 
-    What a broker still knows of a former topic of that name, no term can know: as under Kafka's own controller it
-    could not be reached when that went, and the next term began before it could.
+    No term can know that a broker still has a former topic of that name: as under Kafka's own controller it
+    could not be reached at the deletion, and the next term began before it could.
     """
     partitions = world.checker.topics[name].partitions
     replicas = {r for a in partitions.values() for r in a.replicas}
@@ -103,7 +103,7 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
         is_hung_up_on = world.sizes.is_misconfigured and world.sizes.is_too_large(at.topic)
         if (
             missing and not is_stuck and not is_hung_up_on
-        ):  # a leader that writes the state itself and was told of another version
+        ):  # a leader that writes the state itself and knows another version
             raise Broken(f"live replicas {missing} of {at} are not in its ISR {list(state.isr)}")
 
 
@@ -130,15 +130,15 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
         view = model.cache.get(at)
         if view is None:
             raise Broken(f"broker {broker} has never heard of {at}")
-        told = (
+        announced = (
             PartitionState(view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state),
             version if at in world.checker.unheard else view.partition_epoch,
         )
-        # Replicas that nobody may write to the topic's znode any more are those that were told before.
+        # If the topic's znode may not be written any more, the replicas are those announced before.
         is_listed = view.replicas in (assignment.replicas, assignment.target)
-        if told != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
+        if announced != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
-        # Without a live leader a replica keeps its log, and whatever epoch it was in.
+        # Without a live leader a replica keeps its log, and its last epoch.
         if broker in assignment.target and state.leader in live and not model.is_offline(at):
             epoch = model.replicas[at].view.leader_epoch if at in model.replicas else None
             if epoch != state.leader_epoch:
@@ -149,7 +149,7 @@ def _has_no_strays(world: World, broker: BrokerId, model: BrokerModel) -> None:
     for at in model.hosted().keys() - model.offline.keys():
         topic = world.checker.topics.get(at.topic)
         if at in world.checker.edited or world.refusals.excuse(at.topic) & (Concern.MOVING | Concern.DELETING):
-            continue  # whoever takes over between such a write and its end finds no trace of who was dropped
+            continue  # a successor between such a write and its end finds no trace of the dropped replica
         if topic is None or at.topic in world.checker.unwanted or broker not in topic.partitions[at.partition].replicas:
             raise Broken(f"broker {broker} keeps a stray replica of {at}")
 

@@ -1,4 +1,4 @@
-"""What is being done just now, so that something can go wrong with it?
+"""Which phase is the cluster in, so that a fault can strike it?
 
 A cell of the table of faults and phases is a fault that struck while the phase lasted.
 """
@@ -25,7 +25,7 @@ _GIVES_UP = (candidacy.Phase.RESIGNING, candidacy.Phase.HANDING_BACK)
 
 
 class Phase(StrEnum):
-    """What a cluster goes through."""
+    """A phase of a cluster."""
 
     CLAIM = "claim"
     LOAD = "load"
@@ -56,7 +56,7 @@ class Phases:
         self._began: dict[TopicPartition, tuple[Assignment, float]] = {}
 
     def upgrade_began(self) -> None:
-        """Whoever leads is to begin another term, in another manner."""
+        """The leader must begin another term, with another protocol."""
         self._upgrading = self.world.checker.current_epoch()
 
     def moved(self, at: TopicPartition, assignment: Assignment) -> None:
@@ -71,11 +71,11 @@ class Phases:
         self._began = {at: began for at, began in self._began.items() if at.topic != name}
 
     def present(self) -> dict[Phase, None]:
-        """What is being done at this moment, by whomever."""
+        """The current phases, of any process."""
         return dict.fromkeys([*self._of_controllers(), *self._of_moves(), *self._of_topics(), *self._of_brokers()])
 
     def claimant(self) -> Controller | None:
-        """A controller that does not lead and is about to, or has just stopped."""
+        """A controller that is about to lead, or has just stopped leading."""
         busy = (candidacy.Phase.CONTENDING, candidacy.Phase.LOADING, candidacy.Phase.RENEWING, *_GIVES_UP)
         return next((c for c in self.world.controllers.values() if c.phase in busy), None)
 

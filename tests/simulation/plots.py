@@ -1,4 +1,4 @@
-"""Which mishaps one after the other lose data where a controller is wrong? What chance alone rarely puts in a row."""
+"""Which sequences of faults lose data if a controller is wrong? Those that chance alone rarely produces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNREADABLE = (b"", b"{", b"null")
 
 
 class Plots:
-    """Each takes a few seconds; whatever it takes away it gives back, at the latest when peace comes."""
+    """Each takes a few seconds, and undoes its faults, at the latest before the quiet phase."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -51,13 +51,13 @@ class Plots:
         self._to_put_right: list[Callable[[], None]] = []
 
     def strike(self) -> str:
-        """One of them, and its name."""
+        """Run one of them; return its name."""
         kind = self.random.choice(self.kinds)
         self.world.faults.carry_out(kind, self.world.phases.present())
         return kind.__name__
 
     def heal(self) -> None:
-        """Put everything right that still is not."""
+        """Undo all faults that are left."""
         pending, self._to_put_right = self._to_put_right, []
         for put_right in pending:
             put_right()
@@ -74,7 +74,7 @@ class Plots:
     # what is there
 
     def _any_led(self, *, width: int = 1) -> TopicPartition | None:
-        """A partition that has a leader and so many in-sync replicas, if there is one; if possible one that moves."""
+        """A partition with a leader and so many in-sync replicas, if any; preferably one that moves."""
         checker = self.world.checker
         led = [
             at
@@ -86,7 +86,7 @@ class Plots:
         return self.random.choice(some) if some else None
 
     def _fail_over(self) -> None:
-        """The leading controller is followed by another term, its own or that of another process."""
+        """Start another term, of the leading controller or of another process."""
         leader = self.world.leading()
         if leader is None:
             return
@@ -125,7 +125,7 @@ class Plots:
                 )
 
     def move_what_is_hidden(self) -> None:
-        """A broker's own controller begins a move of a topic that ours may not read when they take over again."""
+        """A native controller begins a move of a topic that ours cannot read when they take over again."""
         at, up = self._any_led(), [broker for broker in self.world.brokers.values() if broker.is_up]
         if at is None or not up:
             return
@@ -133,14 +133,14 @@ class Plots:
         native = NativeController(self.world, self.random.choice(up).broker)
         for_s = self.random.uniform(0.05, 1.0)
         native.rule(for_s)
-        native.begin_a_move_of(at, untold=0.7)
+        native.begin_a_move_of(at, silent=0.7)
 
     def _hosts(self, at: TopicPartition) -> list[Broker]:
         replicas = self.world.checker.topics[at.topic].partitions[at.partition].replicas
         return [self.world.brokers[r] for r in replicas if r in self.world.brokers]
 
     def _hide(self, at: TopicPartition, for_s: float) -> None:
-        """By taking the right to read it, or by writing over it."""
+        """Hide a znode by taking the right to read it, or by overwriting it."""
         path = self.random.choice((TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path))
         if self.random.random() < 0.7:
             self.world.refusals.take_for(Right(path, READ, at.topic, at.partition), for_s)
@@ -163,7 +163,7 @@ class Plots:
             broker.get_directory_back()
 
     def restart_without_a_directory(self) -> None:
-        """A broker comes back without one of its log directories."""
+        """A broker returns without one of its log directories."""
         up = [broker for broker in self.world.brokers.values() if broker.is_up and not broker.lacks_directory]
         if up:
             self._restart(self.random.choice(up), lacks_directory=True)
@@ -218,7 +218,7 @@ class Plots:
                 self.world.refusals.take_for(Right(path, READ), for_s)
             else:
                 self._spoil_registration(path, for_s)
-        # Whoever knows a registration already does not look again: only what is new, or another term, finds it hidden.
+        # A controller does not read a known registration again: only a new one, or a new term, finds it hidden.
         self.world.clock.after(self.random.uniform(0.0, 0.3), self._fail_over)
         away_s = 3 * self.world.plan.session_timeout_s
         self.world.clock.after(self.random.uniform(0.3, 3.0), partial(leader.crash, away_s))
@@ -241,7 +241,7 @@ class Plots:
         self._put_right_after(for_s, mend)
 
     def move_to_what_goes_offline(self) -> None:
-        """Moves to one in-sync replica are asked for while it goes: they would be done in one step."""
+        """Request moves to one in-sync replica, which take a single step, while its broker goes down."""
         at = self._any_led(width=2)
         if at is None:
             return
@@ -285,7 +285,7 @@ class Plots:
         self._fail_over()
 
     def raise_the_epoch_by_hand(self) -> None:
-        """Somebody raises the controller epoch while a claim over our own is on its way, which may never arrive."""
+        """A client raises the controller epoch while a claim over our own is in flight, which may never arrive."""
         leader = self.world.leading()
         if leader is None:
             return
@@ -310,7 +310,7 @@ class Plots:
         look()
 
     def crash_between_pieces(self) -> None:
-        """One part of what belongs to a topic is refused, and whoever wrote the others dies."""
+        """One part of a topic's writes is refused, and the controller that wrote the others dies."""
         topics = [name for name, topic in self.world.checker.topics.items() if topic.partitions]
         if not topics:
             return
@@ -346,11 +346,11 @@ class Plots:
         self._start(controller)
 
     def create_again_what_is_deleted(self) -> None:
-        """A request is withdrawn and made again, as another one, before a controller may have seen either."""
+        """A request is withdrawn and another one made, before a controller may have seen either."""
         self.random.choice((self._ask_again, self._ask_again, self._delete_again, self._begin_again))()
 
     def _again(self, path: str, first: bytes, second: bytes) -> None:
-        """Both have version 0; how far between they come, and what the controller sees of it, is left to chance."""
+        """Both have version 0; chance decides the time between them, and how much the controller sees."""
         if path not in self.world.zookeeper.nodes:
             self.world.folder.write(MakeNode(path, first))
         between_s = self.random.choice((0.0, 0.01, 0.1, 1.0)) * self.random.random()

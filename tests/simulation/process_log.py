@@ -18,7 +18,7 @@ from tests.simulation.loop import SimulatedLoop
 def told_in_traces() -> Iterator[None]:
     """While worlds run."""
     before = structlog.get_config()
-    # What is said at length at the level of debugging, the world tells better.
+    # The world's trace is better than the lines at debug level.
     structlog.configure(processors=[_tell], wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     try:
         yield

@@ -1,7 +1,7 @@
-"""Who asks for producer ids, and is none ever given twice?
+"""Who requests producer ids, and is none ever allocated twice?
 
-Brokers ask the controller they know. Now and then one takes a block itself, as brokers before 3.0 do, and native
-controllers: both write the znode on their own, without regard to the controller's epoch.
+Brokers ask the controller they know. Now and then one takes a block itself, as brokers before 3.0 and native
+controllers do: both write the znode without checking the controller's epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAKES_ITSELF = 0.25
 
 
 class ProducerIds:
-    """Every block that anybody was told to use."""
+    """Every block of ids allocated so far."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -69,16 +69,16 @@ class ProducerIds:
         broker.connection.call(lambda: zookeeper.get(session, PATH), seen)
 
     def answered(self, reply: ProducerIdsAllocated, by: str) -> None:
-        """A controller has told a broker which ids it may use; whether it hears of it or not.
+        """A controller has allocated ids to a broker, even if the answer gets lost.
 
         Raises:
-            Broken: somebody has them already, or ZooKeeper does not hold them to be taken.
+            Broken: they are taken already, or ZooKeeper does not show them as taken.
         """
         if reply.error is ErrorCode.NONE:
             self.give(reply.first, reply.length, f"a broker by {by}")
 
     def give(self, first: int, length: int, whom: str) -> None:
-        """Somebody may use these ids from now on."""
+        """These ids are in use from now on."""
         last = first + length - 1
         held = producer_ids.decode(self.world.zookeeper.nodes[PATH].data)
         if held is None or held.last < last:

@@ -1,4 +1,4 @@
-"""How does the controller's own reader run by itself on the simulated ZooKeeper? In a session that nobody else uses."""
+"""How does the controller's own reader run by itself on the simulated ZooKeeper? In its own session."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Reader:
 
     @property
     def is_connected(self) -> bool:
-        """Whether it may ask."""
+        """Whether it may send requests."""
         return self._bridge._is_connected.is_set()
 
     @property
     def connection(self) -> Connection:
-        """Its way to ZooKeeper."""
+        """Its connection to ZooKeeper."""
         connection = self._client._connection
         assert isinstance(connection, Connection)
         return connection
@@ -65,7 +65,7 @@ class Reader:
         self._loop.start(self._bridge.start())
 
     def load(self) -> None:
-        """Read everything once, watching it; then say so."""
+        """Read everything once, watching it; then report."""
         self._loop.start(self._load())
 
     async def _load(self) -> None:
@@ -79,19 +79,19 @@ class Reader:
         await self._reader.wait()
 
     def read(self, addresses: Iterable[Address], watch: bool) -> None:
-        """What a `Read` effect asks for."""
+        """Carry out a `Read` effect."""
         self._reader.read(Read(tuple(addresses), watch))
 
     def read_children(self, parent: str) -> None:
-        """What a `ReadChildren` effect asks for."""
+        """Carry out a `ReadChildren` effect."""
         self._reader.read_children(ReadChildren(parent))
 
     def read_again(self, paths: Iterable[str]) -> None:
-        """What a `ReadAgain` effect asks for."""
+        """Carry out a `ReadAgain` effect."""
         self._reader.read_again(ReadAgain(tuple(paths)))
 
     def survey(self, topic: TopicName) -> None:
-        """What a `Survey` effect asks for."""
+        """Carry out a `Survey` effect."""
         self._reader.survey(Survey(topic))
 
     def stop(self) -> None:

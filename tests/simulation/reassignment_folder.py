@@ -1,4 +1,4 @@
-"""Does `/admin/reassignments` move what people write into it, nothing else, and show every move?"""
+"""Does `/admin/reassignments` start the moves that people write, no others, and show every move?"""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
 # A request other than a child's counts that long, also if it waited for a process paused again and again (seed 1062).
 REMEMBERED_S = 60.0
-# How long a transaction may be on its way: what it followed may have been changed meanwhile.
+# The longest time of a transaction in flight: the request behind it may have changed meanwhile.
 IN_FLIGHT_S = 10.0
-# How long the end of a move may take that nothing hinders.
+# The longest time that an unhindered move may take to end.
 CANCELLED_AFTER_S = 15.0
 NEVER = float("-inf")
 
@@ -37,7 +37,7 @@ class _Child(Struct, frozen=True):
 
 
 class ReassignmentFolder:
-    """People who work with the children, and what the controllers that keep the folder make of it.
+    """People who write children, and the effects of the controllers that keep the folder.
 
     Shape:
         `keepers` are the controllers with the setting on: none, all, or in a few worlds all but one.
@@ -63,7 +63,7 @@ class ReassignmentFolder:
     # people
 
     def act(self) -> None:
-        """Create, change or delete a child; now and then nonsense."""
+        """Create, change or delete a child; now and then write nonsense."""
         if not any(topic.partitions for topic in self.world.checker.topics.values()):
             return
         chance = self.random.random()
@@ -78,12 +78,12 @@ class ReassignmentFolder:
             self.write(RemoveNode(_path(self.random.choice(list(self._children)))))
 
     def ask_for(self, at: TopicPartition) -> None:
-        """Somebody wants just this partition to move."""
+        """Request a move of just this partition."""
         if self.keepers and at.topic in self.world.checker.topics:
             self.write(MakeNode(_path(at), self._data(at)))
 
     def two_wishes(self, at: TopicPartition) -> tuple[bytes, bytes]:
-        """What somebody wants, and wants instead a moment later."""
+        """Request a move, and another target a moment later."""
         return self._data(at), self._data(at)
 
     def _create(self) -> None:
@@ -112,7 +112,7 @@ class ReassignmentFolder:
         return catalog.encode(Reassignment(tuple(some)))
 
     def write(self, operation: Operation) -> None:
-        """By hand."""
+        """Write a child by hand."""
         what = getattr(operation, "data", b"").decode()
         self.world.say("client", f"{type(operation).__name__} {operation.path} {what}")
         self.world.write(operation)
@@ -126,12 +126,12 @@ class ReassignmentFolder:
                 self.wanted(wanted.topic_partition, wanted.replicas)
 
     def wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
-        """Somebody wants these replicas from now on, or the end of a move."""
+        """Note a wish for these replicas, or for the end of a move."""
         self._reassignments.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
         self._note_wish(at, replicas)
 
     def was_wanted(self, at: TopicPartition, replicas: Replicas) -> bool:
-        """Whether somebody has asked lately for these replicas, in any order, even if it was overruled since."""
+        """Whether these replicas were recently requested, in any order, even if overruled since."""
         since = self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
         return self._wanted_at.get((at, tuple(sorted(replicas))), NEVER) >= since
 
@@ -140,14 +140,14 @@ class ReassignmentFolder:
             self._wanted_at[at, tuple(sorted(replicas))] = self.world.clock.now
 
     def noticed(self, text: str) -> None:
-        """A controller says why it does not follow a child."""
+        """A controller gives its reason to refuse a child."""
         for at in list(self._pending):
             if f"{_path(at)} " in text:
                 self.refused += 1
                 del self._pending[at]
 
     def wrote(self, touched: dict[str, SessionId]) -> str | None:
-        """What is wrong with what a transaction made of the moves."""
+        """The errors in a transaction's changes of the moves."""
         if not self.keepers:
             return None
         for path, session in touched.items():
@@ -190,7 +190,7 @@ class ReassignmentFolder:
             self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self.write(RemoveNode(path)))
         asked_at = self._reassignments.get(at, {}).get(replicas, NEVER)
         is_asked_for = asked_at >= self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
-        # The rest of the decision may be refused, and what is left says what the client wanted.
+        # If the rest of the decision is refused, the remaining entry says what the client wanted.
         is_ahead = is_ours and is_alone and is_asked_for and self._target(at) != replicas
         self._children[at] = _Child(replicas, is_ours, is_ahead)
         if not is_ours:
@@ -200,7 +200,7 @@ class ReassignmentFolder:
                 self._pending[at] = (replicas, self.world.clock.now)
 
     def _await_cancel(self, at: TopicPartition) -> None:
-        """Whoever deletes the child of a move wants its end, and gets it from who rules for long enough."""
+        """Deleting a move's child requests its end, which any controller that leads for long enough must carry out."""
         epoch, target, deleted = self.world.checker.current_epoch(), self._target(at), self.world.clock.now
 
         def look() -> None:
@@ -220,7 +220,7 @@ class ReassignmentFolder:
             self.world.clock.after(CANCELLED_AFTER_S, look)
 
     def _target(self, at: TopicPartition) -> Replicas | None:
-        """Where a partition that should stay moves to."""
+        """The target of a move in progress, unless its topic is to be deleted."""
         topic = self.world.checker.topics.get(at.topic)
         held = topic.partitions.get(at.partition) if topic is not None else None
         return (
@@ -246,18 +246,18 @@ class ReassignmentFolder:
                 self.followed += 1
                 del self._pending[at]
             if former is not None and not is_by_hand and not self._is_wanted(at, former, assignment):
-                return f"nobody asked for {at} to go from {former} to {assignment}"
+                return f"no request moves {at} from {former} to {assignment}"
         return None
 
     def _is_wanted(self, at: TopicPartition, before: Assignment, after: Assignment) -> bool:
-        """Whether somebody asked for a move, or for its end before it has arrived."""
+        """Whether a move was requested, or its end before it was done."""
         if after.target == before.target or not (before.is_moving or after.is_moving):
             return True
         if at in self.world.checker.edited or any(r in self.world.controllers for r in before.replicas):
             return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
-        # A child of ours that was hidden while its move was ended could not be removed, and says to a successor what a
-        # client's would.
+        # A child of ours that was hidden while its move ended could not be removed, and looks to a successor like a
+        # client's.
         is_request = child is not None and (
             not child.is_ours or child.is_ahead or self.world.refusals.hid_lately(_path(at))
         )
@@ -269,10 +269,10 @@ class ReassignmentFolder:
         since = seen_at - REMEMBERED_S
         reassignments = self._reassignments.get(at, {})
         if after.target in self._legacy_entries(at):
-            return True  # it waited for its turn, or wins again now that somebody has taken over
+            return True  # it waited for its turn, or wins again after a take-over
         if after.is_moving:
             asked_at = reassignments.get(after.target, NEVER)
-            # What was asked before this is overruled, whoever finds it again.
+            # Earlier requests are overruled, even if a controller finds them again.
             self._reassignments[at] = {replicas: when for replicas, when in reassignments.items() if when >= asked_at}
             return asked_at >= since
         is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else seen_at - IN_FLIGHT_S)
@@ -288,7 +288,7 @@ class ReassignmentFolder:
     # the end
 
     def outcome(self, leader: BrokerId) -> str | None:
-        """What is wrong with the folder in the end, and with the requests people wrote into it."""
+        """The errors in the final folder, and in the outcomes of people's requests."""
         if leader not in self.keepers:
             return None
         moving = {

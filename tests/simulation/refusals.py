@@ -1,6 +1,6 @@
-"""What may controllers not read or write, for a while or for good, and what must not wait for it?
+"""Which rights do controllers lose, for a while or for good, and what must go on nevertheless?
 
-Rights are those of a znode: they go with it, and one that is created anew has them all. Tools, brokers and native
+Rights are a znode's: they are deleted with it, and a new znode has them all. Tools, brokers and native
 controllers keep theirs.
 """
 
@@ -50,7 +50,7 @@ MOST_REFUSED, REFUSED_WITHIN_S = 30, 10.0
 
 
 class Concern(IntFlag):
-    """What cannot be done for a partition without some right."""
+    """What the controller cannot do for a partition without some right."""
 
     NOTHING = 0
     LEADING = 1
@@ -61,7 +61,7 @@ class Concern(IntFlag):
 
 
 class Right(Struct, frozen=True):
-    """What is taken away at one znode; where it is a topic's, what that may concern of it."""
+    """The rights taken at one znode; for a topic's znode, the partitions affected."""
 
     path: str
     lost: Permission
@@ -85,7 +85,7 @@ class Refusals:
     # what goes wrong
 
     def strike(self) -> None:
-        """Take some rights at one znode, mostly one of a topic, and mostly for a while only."""
+        """Take some rights at one znode, mostly a topic's, and mostly for a while only."""
         if self.world.folder.keepers and self.random.random() < 0.4:
             self._hinder_a_move()
         found = self._of_some_topic() if self.random.random() < 0.6 else ()
@@ -95,7 +95,7 @@ class Refusals:
                 self.world.clock.after(self.random.uniform(0.5, 25.0), partial(self._give_back, right))
 
     def _hinder_a_move(self) -> None:
-        """A child asks for a move of which some znode may not be written."""
+        """A child requests a move for which some znode may not be written."""
         topics = {name: topic for name, topic in self.world.checker.topics.items() if topic.partitions}
         if topics:
             name = self.random.choice(list(topics))
@@ -107,7 +107,7 @@ class Refusals:
             self.world.clock.after(self.random.uniform(5.0, 20.0), partial(self._give_back, right))
 
     def heal(self) -> None:
-        """Give everything back; in some worlds one topic loses something for good."""
+        """Give all rights back; in some worlds one topic loses one for good."""
         for right in list(self._taken):
             self._give_back(right)
         if self.random.random() < LEFT_FOR_GOOD:
@@ -117,7 +117,7 @@ class Refusals:
             self.world.clock.after(self.random.uniform(20.0, 50.0), self._restart_a_broker)
 
     def _restart_a_broker(self) -> None:
-        """What is refused for one topic keeps no broker from going or from coming back."""
+        """Restart a broker: a refusal for one topic must not prevent it from leaving or returning."""
         up = [broker for broker in self.world.brokers.values() if broker.is_up]
         if up:
             broker, away_s = self.random.choice(up), self.random.uniform(0.1, 10.0)
@@ -195,7 +195,7 @@ class Refusals:
     # what is promised
 
     def _refused(self, session: SessionId, path: str) -> None:
-        """What is refused is tried again less and less often."""
+        """Check that refused operations are tried again less and less often."""
         now = self.world.clock.now
         times = self._refused_at.setdefault((session, path), deque(maxlen=MOST_REFUSED))
         times.append(now)
@@ -212,7 +212,7 @@ class Refusals:
         return bool(self._left)
 
     def excuse(self, topic: TopicName, partition: PartitionId | None = None) -> Concern:
-        """What cannot be asked for of a topic, or of one of its partitions."""
+        """The promises that do not hold for a topic, or for one of its partitions."""
         concern = Concern.MOVING | Concern.DELETING if self.world.sizes.is_too_large(topic) else Concern.NOTHING
         for right in self._left:
             is_lost = self.world.zookeeper.acls.get(right.path, Permission.ALL) & right.lost != right.lost
@@ -221,18 +221,18 @@ class Refusals:
         return concern
 
     def hid_lately(self, path: str) -> bool:
-        """Whether a controller may not have read a znode since it may: it tries again after up to a minute."""
+        """Whether a controller may not have read a znode since it regained the right: it waits up to a minute."""
         shown_at = self._shown_at.get(path)
         is_recent = shown_at is not None and self.world.clock.now - shown_at < READ_AGAIN_WITHIN_S
         return path in self.world.zookeeper.hidden or is_recent
 
     def hides(self, at: TopicPartition) -> bool:
-        """Whether nobody may read a partition's state, or its topic, just now."""
+        """Whether controllers may not read a partition's state, or its topic, now."""
         acls, paths = self.world.zookeeper.acls, (_path(at.topic), StateAddress(at.topic, at.partition).path)
         return any(READ not in acls.get(path, Permission.ALL) for path in paths)
 
     def excuses(self, at: TopicPartition, concern: Concern) -> bool:
-        """Whether this cannot be asked for of a partition."""
+        """Whether this promise does not hold for a partition."""
         return bool(self.excuse(at.topic, at.partition) & concern)
 
 

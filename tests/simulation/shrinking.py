@@ -1,7 +1,7 @@
 """Which few of a seed's events break the same promise?
 
-Events are left out, many at first, then fewer at a time, as long as the same promise is broken; what follows from those
-that stay is drawn as before. Then fewer processes are tried.
+Events are left out, many at first, then fewer at a time, as long as the same promise is broken; the consequences of the
+others are drawn as before. Then fewer processes are tried.
 
 Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (delta debugging).
 """
@@ -21,14 +21,14 @@ from tests.simulation.world import GivenUp, Plan, World
 
 TRIES = 300
 SECONDS = 180.0
-# How much later a smaller story may come to its end.
+# How much later a smaller story may end.
 GRACE_S = 5.0
 _WORDS = 6
 _VARIABLE = re.compile(r"\([^()]*\)|\[[^\]]*\]|\{[^}]*\}|'[^']*'|\S*\d\S*")
 
 
 class Story(NamedTuple):
-    """A world that broke a promise, and how many tries it took to find it."""
+    """A world that broke a promise, and the number of attempts to find it."""
 
     world: World
     error: Exception
@@ -36,12 +36,12 @@ class Story(NamedTuple):
 
     @property
     def events(self) -> list[str]:
-        """What happened in it, in order."""
+        """Its events, in order."""
         return [event.name for event in self.world.events]
 
 
 def promise_of(error: Exception) -> str:
-    """What was broken, whoever broke it: the first words, without names and numbers.
+    """The broken promise: the first words, without names and numbers.
 
     >>> promise_of(Broken("topic1-0 elected 3, which was not in sync"))
     'Broken: … elected … which was not'
@@ -52,7 +52,7 @@ def promise_of(error: Exception) -> str:
 
 
 def lived_through(world: World) -> Exception | None:
-    """What was broken, if anything."""
+    """The promise that broke, if any."""
     try:
         world.run()
     except GivenUp:
@@ -63,7 +63,7 @@ def lived_through(world: World) -> Exception | None:
 
 
 def shrink(seed: int, *, tries: int = TRIES, seconds: float = SECONDS) -> Story | None:
-    """The smallest story found within so many tries and about that time; None if the seed keeps every promise."""
+    """The smallest story found within so many attempts and about that time; None if the seed keeps every promise."""
     world = World(seed)
     error = lived_through(world)
     return None if error is None else _Search(Story(world, error, 1), tries, seconds).smallest()
@@ -89,7 +89,7 @@ class _Search:
         return self._story._replace(tries=self._tries)
 
     def _without_each(self, chunk: int) -> bool:
-        """Leave out one chunk of events after the other; whether any could be."""
+        """Leave out one chunk of events after the other; return whether any could be left out."""
         at, before = 0, len(self._story.events)
         while at < len(self._story.events) and self._may_try():
             events = self._story.events

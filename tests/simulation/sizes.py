@@ -1,7 +1,7 @@
 """How large may a request to ZooKeeper be, what do controllers believe, and what cannot be written therefore?
 
-In some worlds the servers take little, so that ordinary topics are near the limit; in some of those they take less than
-the controllers were told.
+In some worlds the servers' limit is low, so that ordinary topics come near it; in some of those it is lower than
+the controllers' setting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LIMITS = (1_300, 1_800, 2_600, 4_000)
 PARTITION_BYTES = 16
-# A server hangs up over what is too large: everybody loses what is in flight, so it must not be tried all the time.
+# A server hangs up on too large a request: everything in flight is lost, so it must not be retried all the time.
 HANG_UPS = 30
 WITHIN_S = 60.0
 
@@ -34,7 +34,7 @@ _header = struct.Struct(">ii")
 
 
 class Sizes:
-    """The limits of one world, and what was too large for them."""
+    """The limits of one world, and the writes that exceeded them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -50,17 +50,17 @@ class Sizes:
 
     @property
     def is_misconfigured(self) -> bool:
-        """Whether servers take less than controllers believe."""
+        """Whether the servers' limit is lower than controllers believe."""
         return self.world.zookeeper.frame_limit < self.believed_bytes
 
     def width(self, usual: int) -> int:
-        """How many partitions a new topic gets: in a tight world, now and then as many as just fit, or do not."""
+        """The number of a new topic's partitions: in a tight world, now and then just below or above the limit."""
         if not self.is_tight or self.believed_bytes > LIMITS[-2] or self.random.random() > 0.08:
             return usual
         return int(self.random.uniform(0.3, 1.1) * self.believed_bytes / PARTITION_BYTES)
 
     def noticed(self, notice: Notice) -> None:
-        """A controller says that it cannot write something."""
+        """A controller reports that it cannot write something."""
         if notice.kind == "oversized znode":
             words = notice.text.split()
             if int(words[words.index("bytes,") - 1]) <= self.believed_bytes:
@@ -68,10 +68,10 @@ class Sizes:
             self._too_large[words[1]] = None
 
     def oversized(self, name: str, frame: bytes) -> None:
-        """A server got a frame that it never accepts, and hangs up.
+        """A server got too large a frame, and hangs up.
 
         Raises:
-            Broken: who sent it knew that, or sends such frames again and again.
+            Broken: the sender knew the limit, or sends such frames again and again.
         """
         if len(frame) > self.believed_bytes:
             raise Broken(f"{name} sent ZooKeeper a request of {len(frame)} bytes")
@@ -86,22 +86,22 @@ class Sizes:
         if self.world.is_peaceful and len(times) > HANG_UPS:
             raise Broken(f"{name} made servers hang up {len(times)} times within a minute over {path}")
 
-    # what cannot be asked for
+    # promises that do not hold
 
     def is_too_large(self, topic: TopicName) -> bool:
-        """Whether something of a topic could not be written."""
+        """Whether a write of a topic was too large."""
         return topic in self._topics(self._too_large)
 
     def excuses(self, path: str) -> bool:
-        """Whether a znode may be out of date because it could not be written."""
+        """Whether a znode may be outdated because its write was too large."""
         return path in self._too_large
 
     def excuses_statuses(self) -> bool:
-        """Whether the status of a request could not be written."""
+        """Whether a request's status was too large."""
         return any(isinstance(catalog.address_of(path), ReassignmentStatusAddress) for path in self._too_large)
 
     def excuses_legacy(self) -> bool:
-        """Whether the legacy znode could not be written."""
+        """Whether the legacy znode was too large."""
         return self.excuses(LegacyReassignmentAddress().path)
 
     @staticmethod

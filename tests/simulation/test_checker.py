@@ -1,4 +1,4 @@
-"""The checker sees what a wrong controller does: each of these spoils a right one a little."""
+"""The checker notices a faulty controller: each of these spoils a correct one a little."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Spoil = Callable[[Effect], Iterable[Effect]]
 
 
 class SpoiledMachine:
-    """A right machine whose effects are spoiled."""
+    """A correct machine whose effects are spoiled."""
 
     def __init__(self, machine: Machine, spoil: Spoil) -> None:
         self._machine = machine
@@ -64,7 +64,7 @@ class SpoiledMachine:
 
 
 def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The first promise that some seed finds broken."""
+    """The first broken promise that some seed finds."""
     right = World.new_machine
 
     def spoiled(world: World, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> SpoiledMachine:
@@ -75,7 +75,7 @@ def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def broken_first(but: str | None = None) -> str:
-    """The first promise that some seed finds broken, except one that is of no interest."""
+    """The first broken promise that some seed finds, apart from an irrelevant one."""
     for seed in range(SEEDS):
         try:
             World(seed).run()
@@ -92,7 +92,7 @@ def rewritten(commit: Commit, rewrite: Callable[[Write], Write]) -> Commit:
 
 
 def writing(rewrite: Callable[[Write], Write]) -> Spoil:
-    """Write something else, and tell nobody anything, so that only ZooKeeper's side is looked at."""
+    """Write something else, and send no commands, so that only ZooKeeper's side is checked."""
 
     def spoil(effect: Effect) -> Iterable[Effect]:
         if isinstance(effect, Commit):
@@ -142,7 +142,7 @@ def test_no_replica_is_told_to_be_new_that_its_controller_has_not_just_made(monk
             return [effect if effect.command.new else msgspec.structs.replace(effect, command=command)]
         return [effect]
 
-    assert "is new there" in broken_by(spoil, monkeypatch)
+    assert "as new" in broken_by(spoil, monkeypatch)
 
 
 def test_an_answer_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,8 +204,8 @@ def test_nobody_is_let_go_before_the_target_is_in_sync(monkeypatch: pytest.Monke
     assert "no in-sync replica among" in message or "but the replicas" in message
 
 
-def told_to_go(number: int) -> Tell:
-    """Broker 1 is told to delete its replica."""
+def stop_replica(number: int) -> Tell:
+    """Broker 1 gets the command to delete its replica."""
     stop = ReplicaStop(AT.topic, AT.partition, LeaderEpoch(3), is_deletion=True)
     return Tell(BrokerId(1), BrokerEpoch(1), ControllerEpoch(number), StopReplica((stop,)))
 
@@ -215,18 +215,18 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     model: Any = SimpleNamespace(broker=BrokerId(1))
     world.checker.states[AT] = PartitionState(BrokerId(2), LeaderEpoch(3), ControllerEpoch(1), (BrokerId(2),))
     world.checker.topics[AT.topic] = Topic({AT.partition: Assignment((BrokerId(2),))})
-    world.checker.telling.told_to_delete(told_to_go(1))
+    world.checker.announcements.deletion_sent(stop_replica(1))
     back = Assignment((BrokerId(1), BrokerId(2)), adding=(BrokerId(1),))
     world.checker.topics[AT.topic] = Topic({AT.partition: back})
-    world.checker.telling.told_to_delete(told_to_go(2))
+    world.checker.announcements.deletion_sent(stop_replica(2))
 
-    world.checker.telling.deleted(model, AT, told_to_go(1))
+    world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
-        world.checker.telling.deleted(model, AT, told_to_go(2))
+        world.checker.announcements.deleted(model, AT, stop_replica(2))
 
 
 def elected_at_any_price() -> World:
-    """Broker 1 was told to go in leader epoch 3, and was elected, with nothing, in leader epoch 5."""
+    """Broker 1 was to delete its replica in leader epoch 3, and was elected, empty, in leader epoch 5."""
     world = World(0)
     at_last = PartitionState(BrokerId(1), LeaderEpoch(5), ControllerEpoch(1), (BrokerId(1),))
     world.checker.states[AT] = at_last
@@ -238,7 +238,7 @@ def elected_at_any_price() -> World:
 def test_who_is_elected_at_any_price_may_first_delete_the_log_that_it_was_told_to_delete_before() -> None:
     model: Any = SimpleNamespace(broker=BrokerId(1))
 
-    elected_at_any_price().checker.telling.deleted(model, AT, told_to_go(1))
+    elected_at_any_price().checker.announcements.deleted(model, AT, stop_replica(1))
 
 
 def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
@@ -249,7 +249,7 @@ def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
 
     for world in (never_given_up, gone_on):
         with pytest.raises(Broken, match="being in its ISR"):
-            world.checker.telling.deleted(model, AT, told_to_go(1))
+            world.checker.announcements.deleted(model, AT, stop_replica(1))
 
 
 @pytest.mark.parametrize(("is_later", "counts"), [(False, False), (True, True)], ids=["same term", "later term"])
@@ -261,11 +261,11 @@ def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term
     checker.topics[AT.topic], checker.edited[AT], checker.together[AT] = Topic({AT.partition: moving}), None, {}
     checker._epoch = 2
 
-    checker.telling.assigned(AT, moving, before)
-    checker.telling.edited(AT, Assignment((one,)))
-    checker.telling.edited(AT, Assignment((one,)))
+    checker.announcements.assigned(AT, moving, before)
+    checker.announcements.edited(AT, Assignment((one,)))
+    checker.announcements.edited(AT, Assignment((one,)))
     checker._epoch = now
-    checker.telling.assigned(AT, moving, now)
+    checker.announcements.assigned(AT, moving, now)
 
     view = PartitionView(
         AT.topic, None, AT.partition, now, one, LeaderEpoch(3), (one,), PartitionEpoch(0), 0, (two, one), (two,), (one,)
@@ -273,7 +273,7 @@ def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term
     tell = Tell(two, BrokerEpoch(1), now, LeaderAndIsr((), (view,), ()))
     controller: Any = SimpleNamespace(name="100", own_id=BrokerId(100), epoch=now, links={two: None})
     with nullcontext() if counts else pytest.raises(Broken, match="the controller did not make it"):
-        checker.telling.told(controller, tell)
+        checker.announcements.sent(controller, tell)
 
 
 def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
@@ -307,8 +307,8 @@ def test_what_a_leader_before_2_7_acknowledges_without_whom_it_has_itself_writte
     (wanted,) = model.proposals(0.0)
     assert wanted.isr == (one, two)
 
-    model.append(AT, 1)  # the new member has to have it
-    model.forget_wish(AT, wanted)  # the write has failed, as far as the leader knows: somebody else has written since
+    model.append(AT, 1)  # the new member must have it
+    model.forget_wish(AT, wanted)  # the leader takes the write for failed: there was another write since
     model.append(AT, 2)
     world.checker.acknowledged(model)
 
@@ -358,9 +358,9 @@ def test_who_joins_an_isr_without_what_was_acknowledged_is_seen_unless_its_forme
     else:
         world.clock.now += restart_s
         broker.start()
-    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been on its way
+    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been in flight
     world.clock.now += 10.0
-    checker.joins_with_everything(AT, [joined], world.clock.now)  # nothing was shown until now
+    checker.joins_with_everything(AT, [joined], world.clock.now)  # the server lagged until now
     with pytest.raises(Broken, match="without the acknowledged records"):
         checker.joins_with_everything(AT, [joined], 0.0)
 
@@ -378,17 +378,17 @@ REDIRECTED = Assignment((ONE, TWO), adding=(TWO,))
 
 
 class Cut:
-    """Broker 1 writes the ISR itself; 3, that was being added, left with a write that concerned the topic alone."""
+    """Broker 1 writes the ISR itself; broker 3, which was being added, left with a write of the topic alone."""
 
     def __init__(self) -> None:
         self.world = World(0)
-        self.somebody = self.world.zookeeper.open_session()
+        self.foreign = self.world.zookeeper.open_session()
         self.leader = self.world.brokers[ONE].session = self.world.zookeeper.open_session()
         for path in (TopicAddress(AT.topic).path, StateAddress(*AT).path):
             self.world.zookeeper.make_path(path)
         self.state = PartitionState(ONE, LeaderEpoch(3), ControllerEpoch(0), (ONE,))
-        self.write(self.somebody, MOVING, self.state)
-        self.write(self.somebody, REDIRECTED)
+        self.write(self.foreign, MOVING, self.state)
+        self.write(self.foreign, REDIRECTED)
 
     def write(self, session: SessionId, *values: Assignment | PartitionState) -> None:
         operations = [
@@ -415,7 +415,7 @@ def test_nobody_but_the_leader_may_take_in_who_has_left() -> None:
     cut = Cut()
 
     with pytest.raises(Broken, match="but the replicas"):
-        cut.write(cut.somebody, cut.with_isr(ONE, THREE))
+        cut.write(cut.foreign, cut.with_isr(ONE, THREE))
 
 
 def test_no_leader_may_take_in_who_was_no_replica_in_its_leader_epoch() -> None:
@@ -429,9 +429,9 @@ def test_no_leader_may_take_in_who_was_no_replica_in_its_leader_epoch() -> None:
 def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raised(*, is_whole: bool) -> None:
     cut = Cut()
     if is_whole:
-        cut.write(cut.somebody, MOVING)
+        cut.write(cut.foreign, MOVING)
     cut.state = msgspec.structs.replace(cut.state, leader_epoch=LeaderEpoch(4))
-    cut.write(cut.somebody, *([REDIRECTED] if is_whole else []), cut.state)
+    cut.write(cut.foreign, *([REDIRECTED] if is_whole else []), cut.state)
 
     with pytest.raises(Broken, match="but the replicas"):
         cut.write(cut.leader, cut.with_isr(ONE, THREE))
@@ -443,13 +443,13 @@ GROWING_ON = Assignment((ONE, THREE, FOUR), adding=(THREE,))
 
 
 def two_moves_at_once(*, isr: tuple[BrokerId, ...] = (ONE,), first: tuple[BrokerId, ...] | None = (FOUR, ONE)) -> None:
-    """A move is redirected in one transaction, where what was to be removed goes as well; `first` was asked for too."""
+    """A move is redirected in the transaction that removes its leaving replicas; `first` was requested as well."""
     cut = Cut()
     state = msgspec.structs.replace(cut.state, leader=NO_LEADER, leader_epoch=LeaderEpoch(4), isr=isr)
-    cut.write(cut.somebody, GROWING, state)
+    cut.write(cut.foreign, GROWING, state)
     if first is not None:
         cut.world.folder.wanted(AT, first)
-    cut.write(cut.somebody, GROWING_ON, msgspec.structs.replace(state, isr=(ONE,), leader_epoch=LeaderEpoch(5)))
+    cut.write(cut.foreign, GROWING_ON, msgspec.structs.replace(state, isr=(ONE,), leader_epoch=LeaderEpoch(5)))
 
 
 def test_of_two_moves_in_one_transaction_the_first_may_have_had_nothing_to_wait_for() -> None:
@@ -496,7 +496,7 @@ def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(m
         right(topics, record, topic)
 
     monkeypatch.setattr(Topics, "_queue", forgetful)
-    # A request is mostly dropped before the next topic comes: here it stays.
+    # Mostly a request is dropped before the next topic exists: here it stays.
     monkeypatch.setattr(deletion_writes, "dropped", lambda *_: None)
 
-    assert "nobody had asked for it" in broken_first(but="left over in /admin/delete_topics")
+    assert "without a request" in broken_first(but="left over in /admin/delete_topics")

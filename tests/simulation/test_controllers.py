@@ -1,4 +1,4 @@
-"""Does a simulated process show what the daemon does with ZooKeeper, and not what a stand-in would do?"""
+"""Does a simulated process behave towards ZooKeeper as the daemon does?"""
 
 from __future__ import annotations
 

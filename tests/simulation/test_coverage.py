@@ -1,4 +1,4 @@
-"""Does the table of decisions and faults say which have met?"""
+"""Does the table show which decisions and faults have met?"""
 
 from __future__ import annotations
 

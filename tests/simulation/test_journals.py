@@ -1,4 +1,4 @@
-"""Whole histories are decided alike in other processes, which hash otherwise."""
+"""Whole histories are decided alike in other processes, with other hash seeds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_what_a_controller_saw_leads_to_the_same_effects_whatever_the_hash_seed(
     ]
 
     for process in processes:
-        told, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
 
-        assert process.returncode == 0, told
-        assert told == f"{len(turns)} machines, {sum(turns)} turns, 0 differences\n"
+        assert process.returncode == 0, output
+        assert output == f"{len(turns)} machines, {sum(turns)} turns, 0 differences\n"
     assert len(turns) > 2 * len(worlds)
     assert sum(turns) > 4_000

@@ -1,4 +1,4 @@
-"""Producer ids given twice, or too early, are seen; and the worlds do give some, in every way there is."""
+"""Producer ids allocated twice, or too early, are noticed; and the worlds allocate some, in every possible way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the reader fail loudly in simulated time, and is one whose session ends simply over?"""
+"""Does the reader fail loudly in simulated time, and end quietly with its session?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker sees what is done wrong with `/admin/reassignments`: each of these spoils a right controller a little."""
+"""The checker notices errors with `/admin/reassignments`: each of these spoils a correct controller a little."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT = ReassignmentFolder._kept
 
 
 def is_seen(promise: str) -> bool:
-    """Whether one of a few worlds with a kept folder finds this promise broken."""
+    """Whether one of a few worlds with the folder finds this promise broken."""
     for seed in range(SEEDS):
         world = World(seed)
         if world.folder.is_kept_by_all and world.folder.keepers:
@@ -47,7 +47,7 @@ def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) 
         pytest.param("_asked_for", lambda *_: (), "was forgotten", id="follows no child"),
         pytest.param("_kept", lambda *_: None, "but what moves is", id="never writes a child"),
         pytest.param("_kept", only_creations, "but what moves is", id="leaves its children behind"),
-        pytest.param("_asked_for", a_cancel_too_many, "nobody asked for", id="cancels what nobody did"),
+        pytest.param("_asked_for", a_cancel_too_many, "no request moves", id="cancels without a request"),
         pytest.param("_has_no_partitions", lambda *_: False, "but what moves is", id="keeps strays"),
     ],
 )

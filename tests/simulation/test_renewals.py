@@ -1,4 +1,4 @@
-"""Terms that are renewed in the middle of everything, because brokers are to be led in another manner."""
+"""Terms are renewed during other work, because brokers have another protocol."""
 
 from __future__ import annotations
 

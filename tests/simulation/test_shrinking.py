@@ -1,4 +1,4 @@
-"""A story that is cut down breaks the same promise with fewer events; those that stay are what they were."""
+"""A shrunk story breaks the same promise with fewer events, which are unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_other_events_come_when_they_came(monkeypatch: pytest.MonkeyPatch) -
 
 
 def begun(only: list[str] | None) -> dict[str, str]:
-    """The events of a world's beginning, and when they came."""
+    """A world's first events, with their times."""
     world = World(SEED, only=only)
     world.gives_up_at = A_WHILE_S
     with pytest.raises(GivenUp):

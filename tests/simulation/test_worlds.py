@@ -20,7 +20,7 @@ pytestmark = pytest.mark.simulation
 SEEDS = 200
 # Worlds that live for more than an hour take as long as several others: some of them are enough here.
 MOST_LONG_LIVES = 6
-# What ends as soon as the next transaction is written: it takes more worlds to meet everything in there.
+# Phases that end with the next transaction: it takes more worlds to strike each of them.
 MOMENTS = (Phase.BEGINNING, Phase.HANDING_OVER, Phase.CREATION)
 MANY_SEEDS = 1000
 
@@ -34,7 +34,7 @@ def seeds() -> list[int]:
 
 @pytest.fixture(scope="module")
 def lived() -> list[Life]:
-    """All of them, once."""
+    """All of these worlds, run once."""
     return list(lives(seeds(), os.cpu_count() or 1))
 
 
@@ -60,7 +60,7 @@ def test_every_fault_strikes_in_every_phase_in_which_it_can() -> None:
 
 
 def covered(lived: Iterable[Life]) -> Coverage:
-    """What these worlds went through together."""
+    """The combined coverage of these worlds."""
     coverage = Coverage()
     for life in lived:
         coverage.add(life.coverage)
@@ -68,7 +68,7 @@ def covered(lived: Iterable[Life]) -> Coverage:
 
 
 def faults() -> list[str]:
-    """All that can go wrong in a world."""
+    """All faults of a world."""
     world = World(0)
     return [name_of(kind) for kind in (*world.faults.all_kinds, *world.plots.kinds, *world.ensemble.kinds)]
 

@@ -1,4 +1,4 @@
-"""A server that lags shows one order of writes, late but never divided, and never less than its client has seen."""
+"""A lagging server shows writes in order, late but whole, and never less than its client has seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYNC = 9
 
 
 class Ensemble:
-    """A leader and a server that applies what it is told to."""
+    """A leader, and a server that applies transactions on demand."""
 
     def __init__(self) -> None:
         self.leader = ZooKeeper(lambda *_: None, lambda *_: None)
@@ -54,7 +54,7 @@ class Client:
         return self._xid
 
     def heard(self) -> list[int]:
-        """The xids of what has come since the greeting, in order."""
+        """The xids received since the greeting, in order."""
         return [struct.unpack_from(">i", frame)[0] for frame in self.frames[1:]]
 
     def zxid(self, xid: int) -> int:

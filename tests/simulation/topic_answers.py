@@ -1,4 +1,4 @@
-"""Is what clients are told about topics true?"""
+"""Are answers to clients about topics true?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def unfit(checker: Checker, request: Request, reply: object) -> str | None:
-    """What is wrong with an answer about topics; None where it covers what was asked and is true."""
+    """What is wrong with an answer about topics; None if it covers the request and is true."""
     match request, reply:
         case CreateTopics(), TopicsCreated():
             if [r.topic for r in reply.results] != [t.name for t in request.topics]:
@@ -25,9 +25,7 @@ def unfit(checker: Checker, request: Request, reply: object) -> str | None:
             if len(reply.results) != len(request.topics):
                 return "it does not cover the request"
             done_names = [r.topic for r in reply.results if r.error is ErrorCode.NONE and r.topic is not None]
-            return next(
-                (f"nobody ever asked for to delete {n}" for n in done_names if n not in checker.asked_for), None
-            )
+            return next((f"no request to delete {n}" for n in done_names if n not in checker.asked_for), None)
         case CreatePartitions(), PartitionsCreated():
             if [r.topic for r in reply.results] != [g.topic for g in request.growths]:
                 return "it does not cover the request"
@@ -44,7 +42,7 @@ def unfit(checker: Checker, request: Request, reply: object) -> str | None:
 
 
 def _uncreated(checker: Checker, name: TopicName, count: int) -> str | None:
-    """Whether a topic has fewer partitions than the client was told, or one that never had a leader."""
+    """Whether a topic has fewer partitions than the answer, or one that never had a leader."""
     topic = checker.topics.get(name)
     if topic is None or name in checker.asked_for:
         return None if name in checker.asked_for else f"there is no topic {name}"

@@ -1,4 +1,4 @@
-"""What do people and tools ask for about topics over the wire, sensible or not?"""
+"""Which requests about topics do people and tools send over the wire, sensible or not?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE = TopicName("nowhere")
 
 
 class TopicClients(Clients):
-    """The admin clients of today, which ask the controller instead of writing to ZooKeeper."""
+    """Today's admin clients, which ask the controller instead of writing to ZooKeeper."""
 
     def ask_to_create(self) -> None:
         """One or two topics: placed by Kafka's rule or by the client, sensibly or not; also one that exists."""
@@ -48,7 +48,7 @@ class TopicClients(Clients):
         self.ask(request, f"grow {name} to {count}")
 
     def ask_to_elect(self) -> None:
-        """Preferred leaders, or any leader at the price of records; of some partitions, or of all."""
+        """Preferred leaders, or unclean elections; of some partitions, or of all."""
         is_unclean = self.random.random() < 0.2
         some = tuple(dict.fromkeys(self._any_partition() for _ in range(3)))
         partitions = None if self.random.random() < 0.2 else some

@@ -1,4 +1,4 @@
-"""What happened, in a form a person can read and two runs can be compared by?"""
+"""What happened, readable for a person and comparable between two runs?"""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Trace:
         self.lines: list[str] = []
 
     def say(self, who: str, what: str) -> None:
-        """Note one thing that happened."""
+        """Note an event."""
         self.lines.append(self.line(who, what))
 
     def line(self, who: str, what: str) -> str:
-        """One thing that happens now."""
+        """A line for an event at this time."""
         return f"{self._clock.now:9.3f}  {who:<13} {what}"
 
 
 def view_text(view: PartitionView) -> str:
-    """One partition as it is told to a broker."""
+    """One partition as announced to a broker."""
     moving = f" adding={list(view.adding)} removing={list(view.removing)}" if view.adding or view.removing else ""
     offline = f" offline={list(view.offline)}" if view.offline else ""
     return (

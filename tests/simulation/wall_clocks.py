@@ -1,7 +1,7 @@
-"""What time is it for each controller, and does anything depend on it that must not?
+"""What is each controller's wall-clock time, and does anything depend on it that must not?
 
 The clock of a machine outlives its processes. It jumps, by minutes or hours; the time that only goes forward does not.
-Delegation tokens are what must depend on it: those whose time is over are deleted, and no others.
+Delegation tokens must depend on it: expired ones are deleted, and no others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PUT_RIGHT = 0.5
 
 
 class WallClocks:
-    """By how much the clock of each controller's machine goes wrong."""
+    """The error of each controller machine's clock."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,7 +41,7 @@ class WallClocks:
         return ZERO_S + self.world.clock.now + self._off_s.get(own_id, 0.0)
 
     def zero_ms(self, own_id: BrokerId) -> int:
-        """When, by that clock, the world began."""
+        """The world's start by that clock."""
         return round((ZERO_S + self._off_s.get(own_id, 0.0)) * 1000)
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class WallClocks:
         return write
 
     def jump(self) -> None:
-        """The clock of one machine goes forward or back; now and then it is put right."""
+        """One machine's clock jumps forward or back; now and then it is corrected."""
         own_id = self.random.choice(list(self.world.controllers))
         off_s = self.random.choice((-1, 1)) * self.random.choice(JUMPS_S) * self.random.random()
         self._off_s[own_id] = 0.0 if self.random.random() < 0.2 else off_s
@@ -68,14 +68,14 @@ class WallClocks:
         self.world.say(f"controller {own_id}", f"finds its clock wrong by {self._off_s[own_id]:.0f}s")
 
     def heal(self) -> None:
-        """In half of the worlds somebody sees to the clocks."""
+        """In half of the worlds the clocks are corrected."""
         if self.random.random() < PUT_RIGHT:
             self._off_s.clear()
 
     # what is promised
 
     def wrote(self, touched: dict[str, Any]) -> str | None:
-        """What is wrong with a token that was deleted."""
+        """The error in the deletion of a token."""
         for path in touched:
             if path in self._tokens and path not in self.world.zookeeper.nodes:
                 left_s = self._tokens.pop(path) / 1000 - (ZERO_S + self.world.clock.now + self._most_off_s)
@@ -84,7 +84,7 @@ class WallClocks:
         return None
 
     def outcome(self, leader: BrokerId) -> str | None:
-        """What is wrong with the tokens in the end."""
+        """The errors in the final tokens."""
         due_ms = (self.now(leader) - 4 * TOKENS_READ_EVERY_S) * 1000
         late = [
             path for path, expires in self._tokens.items() if expires < due_ms and path in self.world.zookeeper.nodes

@@ -55,11 +55,11 @@ VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
 REST_S = 10.0
 MOST_RESTS = 6
-# In a third of the worlds what belongs together takes several transactions although topics are small.
+# In a third of the worlds one decision takes several transactions although topics are small.
 MOST_WRITES = (*[WRITES_A_TRANSACTION] * 4, 3, 6)
 STEPS, STEPS_A_SECOND = 400_000, 200
 
-# A few worlds live for more than an hour: little is asked and goes wrong, and has time to come of something.
+# A few worlds last for more than an hour: with few requests and faults, whose consequences have time to develop.
 LIVE_LONG = 0.1
 LONG_LIFE: dict[str, Any] = {
     "busy_s": 4_500.0,
@@ -77,18 +77,18 @@ SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3
 
 
 class GivenUp(Exception):
-    """Nobody wants to know how this world goes on."""
+    """The rest of this world is not needed."""
 
 
 class Occurrence(NamedTuple):
-    """One event of a world: its name, and a line that tells what it was."""
+    """One event of a world: its name, and a line that describes it."""
 
     name: str
     line: str
 
 
 class Plan(Struct, frozen=True):
-    """What kind of world a seed stands for."""
+    """The kind of world that a seed stands for."""
 
     brokers: int
     controllers: int
@@ -111,12 +111,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """Whether it lives for more than an hour."""
+        """Whether it lasts for more than an hour."""
         return bool(self.busy_s == LONG_LIFE["busy_s"])
 
 
 def plan_of(random: Random, later: Random) -> Plan:
-    """Draw a plan; what was thought of later has a source of its own."""
+    """Draw a plan; later additions have their own random source."""
     traits = random.choice(VERSIONS)
     plan = Plan(
         brokers=random.randint(2, 5),
@@ -136,10 +136,10 @@ def plan_of(random: Random, later: Random) -> Plan:
 
 
 class World:
-    """Everything there is; whatever is arbitrary is drawn from the seed."""
+    """A whole world, whose random choices follow from the seed."""
 
     def __init__(self, seed: int, *, only: Collection[str] | None = None, plan: Plan | None = None) -> None:
-        """`only` names the events that may happen, if not all; `plan` replaces what the seed stands for."""
+        """`only` names the events that may happen, if not all; `plan` replaces the seed's own."""
         self.seed = seed
         self.clock = Clock()
         self.clock.source = Random(seed)
@@ -181,7 +181,7 @@ class World:
         self._acts = self._some_acts()
 
     def _some_acts(self) -> list[tuple[float, Callable[[], None]]]:
-        """What clients do in this world: move partitions, and some other things."""
+        """The actions of this world's clients: they move partitions, and do some other things."""
         clients = self.clients
         others: list[tuple[float, Callable[[], None]]] = [
             (5, clients.supersede),
@@ -201,7 +201,7 @@ class World:
     # running
 
     def run(self) -> None:
-        """Live through the seed: a busy time with faults, then peace, then the outcome."""
+        """Run the seed: a busy phase with faults, then a quiet one, then the checks of the outcome."""
         # Whether a process gives its memory back at once makes no difference here, and takes a sixth of the time.
         try:
             with told_in_traces(), patch("controller.process.terms.collect"), patch("controller.process.term.spare"):
@@ -239,14 +239,14 @@ class World:
         self.ensemble.heal()
         self._remove_malformed_legacy()
         self.run_until(self.clock.now + QUIET_S)
-        for _ in range(MOST_RESTS):  # a replica that has just caught up is not known to everybody
+        for _ in range(MOST_RESTS):  # not every broker knows of a replica that has just caught up
             if self.clock.now - self.checker.state_written_at > REST_S:
                 break
             self.run_until(self.clock.now + REST_S)
         check_outcome(self)
 
     def run_until(self, time: float) -> None:
-        """Let everything happen that is due before this time."""
+        """Run everything that is due before this time."""
         for _ in range(STEPS + round(STEPS_A_SECOND * (time - self.clock.now))):
             at = self.clock.next_at()
             if at is None or at > time:
@@ -259,7 +259,7 @@ class World:
         raise RuntimeError(f"seed {self.seed} does not come to rest")
 
     def _draw_from(self, name: str) -> None:
-        """What is drawn from now on, and in what follows from it, does not depend on anything else."""
+        """Draw from a separate source from now on, also in the consequences."""
         self.clock.source = Random(f"{self.seed}/{name}")
 
     def _produce(self) -> None:
@@ -267,7 +267,7 @@ class World:
         self.clock.after(self.plan.produce_every_s, self._produce)
 
     def _again_and_again(self, kind: str, mean_s: float, act: Callable[[], str | None]) -> None:
-        """Events of a kind, at times that are drawn beforehand."""
+        """Schedule events of a kind, at times drawn beforehand."""
         self._draw_from(kind)
         at_s, number = 2.0 + self.random.expovariate(1 / mean_s), 1
         while at_s < self.plan.busy_s:
@@ -304,11 +304,11 @@ class World:
 
             self.zookeeper.multi(self.tools, [RemoveNode(LEGACY)])
 
-    # what its parts use
+    # used by its parts
 
     @property
     def has_partitions(self) -> bool:
-        """Whether there is anything to ask about."""
+        """Whether there are partitions."""
         return any(topic.partitions for topic in self.checker.topics.values())
 
     @property
@@ -317,7 +317,7 @@ class World:
         return self._is_healed
 
     def say(self, who: str, what: str) -> None:
-        """Note what happened."""
+        """Note an event in the trace."""
         self.trace.say(who, what)
 
     def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Machine:
@@ -325,11 +325,11 @@ class World:
         return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)), state=state)
 
     def seed_of(self, epoch: ControllerEpoch) -> bytes:
-        """From what a machine draws its arbitrary choices."""
+        """The seed of a machine's random choices."""
         return f"{self.seed}/{epoch}".encode()
 
     def settings_of(self, own_id: BrokerId) -> MachineSettings:
-        """How a controller of this world is configured."""
+        """The settings of a controller of this world."""
         return MachineSettings(
             own_id=own_id,
             cluster_id="simulated",
@@ -348,7 +348,7 @@ class World:
         )
 
     def leading(self) -> Controller | None:
-        """A controller that believes to lead."""
+        """A controller that believes it leads."""
         return next((c for c in self.controllers.values() if c.role is Role.LEADING), None)
 
     def next_ask(self) -> CallId:
@@ -365,7 +365,7 @@ class World:
         self._tools_connection.call(lambda: self.zookeeper.multi(self.tools, [operation]), written)
 
     def write_at_once(self, operation: Operation) -> None:
-        """A tool's write arrives, just now."""
+        """A tool's write arrives now."""
         self.zookeeper.multi(self.tools, [operation])
 
     def expire(self, session: SessionId) -> None:
@@ -382,14 +382,14 @@ class World:
         for at in before:
             if at not in broker.disk:
                 self.say(broker.name, f"deletes {at}")
-                self.checker.telling.deleted(model, at, tell)
+                self.checker.announcements.deleted(model, at, tell)
         if answer is not None and (answer.error or answer.errors):
             refused = ", ".join(f"{at} {error.name}" for at, error in answer.errors.items())
             self.say(broker.name, f"refuses: {answer.error.name} {refused}".rstrip())
         for at in model.led():
             self.checker.leads_with_everything(model, at)
         if answer is not None and not answer.error:
-            self.checker.telling.learned(broker, tell)
+            self.checker.announcements.learned(broker, tell)
         return answer
 
     def ask(
@@ -399,7 +399,7 @@ class World:
         answer: Callable[[Reply | None], None],
         number: CallId | None = None,
     ) -> None:
-        """A request travels to a controller, and its answer back; None where the connection is lost."""
+        """Send a request to a controller, and its answer back; None if the connection is lost."""
         number = self.next_ask() if number is None else number
 
         def back(reply: Reply | None) -> None:

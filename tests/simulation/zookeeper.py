@@ -1,6 +1,6 @@
 """What would ZooKeeper answer? Its data tree, sessions and one-shot watches, in memory and without time.
 
-What is claimed here about a real server is tested against one in `tests/conformance`.
+`tests/conformance` compares it with a real server.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ JUTE_MAXBUFFER = 0xFFFFF
 
 
 class ZkError(StrEnum):
-    """Why ZooKeeper refused an operation."""
+    """An error with which ZooKeeper refuses an operation."""
 
     NO_NODE = "no node"
     NO_AUTH = "no permission"
-    INVALID_ACL = "an owner whom nobody knows"
+    INVALID_ACL = "an unknown owner"
     NODE_EXISTS = "node exists"
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
@@ -33,7 +33,7 @@ class ZkError(StrEnum):
 
 
 class Refused(Exception):
-    """An operation of its own was refused."""
+    """A single operation was refused."""
 
     def __init__(self, error: ZkError, path: str) -> None:
         super().__init__(f"{error}: {path}")
@@ -45,7 +45,7 @@ class SessionExpired(Exception):
 
 
 class MakeNode(Struct, frozen=True):
-    """Create. One that is to belong to its creator is refused: nobody has logged in here."""
+    """Create. An ACL for the creator alone is refused, because no client logs in here."""
 
     path: str
     data: bytes = b""
@@ -96,7 +96,7 @@ class WatchEvent(NamedTuple):
 
 
 class Permission(IntFlag):
-    """What an ACL lets a client do with a znode; creating and deleting is about its children."""
+    """A right in an ACL; creating and deleting concern the znode's children."""
 
     NONE = 0
     READ = 1
@@ -108,17 +108,17 @@ class Permission(IntFlag):
 
 
 class Attached(Protocol):
-    """The connection over which a session is reached at present."""
+    """A session's current connection."""
 
     def fired(self, event: WatchEvent) -> None:
         """A watch of the session fired."""
 
     def expired(self) -> None:
-        """The session has ended, and not by its client's wish."""
+        """The session has expired."""
 
 
 class Transaction(NamedTuple):
-    """What the leader has put in order: changes of the tree, the end of a session, or nothing that shows."""
+    """One entry in the leader's order: changes of the tree, the end of a session, or nothing visible."""
 
     zxid: Zxid
     session: SessionId
@@ -127,12 +127,12 @@ class Transaction(NamedTuple):
 
 
 class Learner(Protocol):
-    """A server that hears of every transaction, and applies it when it gets to it."""
+    """A server that receives every transaction, and applies it in its own time."""
 
     attached: dict[SessionId, Attached]
 
     def learn(self, transaction: Transaction) -> None:
-        """The next transaction."""
+        """Take the next transaction."""
 
 
 class Znode:
@@ -156,7 +156,7 @@ class Znode:
         return copied
 
     def stat(self) -> Stat:
-        """When it was created and changed, how often, and by which session it lives."""
+        """Its creation and last change, their count, and the session that owns it."""
         return Stat(Zxid(self.czxid), Zxid(self.mzxid), ZnodeVersion(self.version), SessionId(self.owner))
 
 
@@ -169,7 +169,7 @@ class Multi(NamedTuple):
 
     @property
     def failed_at(self) -> int | None:
-        """Which operation was the one refused."""
+        """The index of the refused operation."""
         for index, error in enumerate(self.errors):
             if error is not ZkError.ROLLED_BACK:
                 return index
@@ -177,7 +177,7 @@ class Multi(NamedTuple):
 
 
 def _as_done(operation: Operation, result: str | Stat | None) -> Operation:
-    """An operation as every server carries it out; only the leader numbers sequential names."""
+    """An operation as every server applies it; only the leader numbers sequential names."""
     if isinstance(operation, MakeNode) and isinstance(result, str):
         return MakeNode(result, operation.data, operation.is_ephemeral)
     return operation
@@ -189,7 +189,7 @@ def parent_of(path: str) -> str:
 
 
 class ZooKeeper:
-    """One ensemble, seen as the single order of writes that it is: its leader, who puts them in order and shows them.
+    """One ensemble, as a single order of writes: its leader, which orders and shows them.
 
     `on_event` is called for each watch that fires, `on_write` for each change of the tree, in order.
     """
@@ -202,7 +202,7 @@ class ZooKeeper:
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0)}
         self.zxid = Zxid(0)
         self.sessions: dict[SessionId, None] = {}
-        self.hidden: set[str] = set()  # what nobody may read, nor list the children of
+        self.hidden: set[str] = set()  # znodes that may neither be read nor listed
         self.on_no_auth: Callable[[SessionId, str], None] = lambda *_: None
         self._on_event = on_event
         self._on_write = on_write
@@ -210,7 +210,7 @@ class ZooKeeper:
         self._data_watches: dict[str, dict[SessionId, None]] = {}
         self._child_watches: dict[str, dict[SessionId, None]] = {}
         self.attached: dict[SessionId, Attached] = {}
-        # By path, what a client without any identity may do with it; whoever has no connection has them all.
+        # By path, the rights of a client without identity; tools without a connection have them all.
         self.acls: dict[str, Permission] = {}
         self.frame_limit = JUTE_MAXBUFFER
         self.knows_multi_read = True
@@ -243,14 +243,14 @@ class ZooKeeper:
         self._teach(Transaction(zxid, SessionId(0), removed, session))
 
     def forget_watches(self, session: SessionId) -> None:
-        """A session's watches end with the connection over which they were set."""
+        """Drop a session's watches with the connection over which they were set."""
         for watches in (*self._data_watches.values(), *self._child_watches.values()):
             watches.pop(session, None)
 
     # reads
 
     def get(self, session: SessionId, path: str, watch: bool = False) -> tuple[bytes, Stat] | None:
-        """Data and stat, or None; a watch is left only where the node exists.
+        """Data and stat, or None; a watch is set only if the node exists.
 
         Raises:
             SessionExpired, Refused: it may not be read.
@@ -265,7 +265,7 @@ class ZooKeeper:
         return node.data, node.stat()
 
     def exists(self, session: SessionId, path: str, watch: bool = False) -> Stat | None:
-        """Its stat, or None; a watch is left in both cases, but not on what is hidden."""
+        """Its stat, or None; a watch is set in both cases, but not on a hidden node."""
         self._touch(session)
         node = self.nodes.get(path)
         if node is not None and path in self.hidden:
@@ -275,7 +275,7 @@ class ZooKeeper:
         return None if node is None else node.stat()
 
     def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
-        """The children's names in order, or None; a watch is left only where the node exists.
+        """The children's names in order, or None; a watch is set only if the node exists.
 
         Raises:
             SessionExpired, Refused: they may not be read.
@@ -297,7 +297,7 @@ class ZooKeeper:
         existence: Iterable[str] = (),
         children: Iterable[str] = (),
     ) -> None:
-        """Watch many; what has changed since is told at once instead."""
+        """Watch many nodes; for those changed since, fire at once instead."""
         self._touch(session)
         for path in data:
             node = self.nodes.get(path)
@@ -324,7 +324,7 @@ class ZooKeeper:
     # writes
 
     def multi(self, session: SessionId, operations: Sequence[Operation]) -> Multi:
-        """All of it at one zxid, or nothing."""
+        """Carry out all operations at one zxid, or none."""
         self._touch(session)
         zxid = self._next_zxid()
         staged = _Staged(self.nodes, self.acls if self._is_client(session) else {})
@@ -342,14 +342,14 @@ class ZooKeeper:
         return Multi(zxid, results, ())
 
     def write(self, session: SessionId, operation: Operation) -> str | Stat | None:
-        """One operation of its own."""
+        """Carry out a single operation."""
         outcome = self.multi(session, [operation])
         if outcome.errors:
             raise Refused(outcome.errors[0], operation.path)
         return outcome.results[0]
 
     def make_path(self, path: str) -> None:
-        """Create a persistent node and the parents it lacks, before anything else happens."""
+        """Create a persistent node and its missing parents, as part of the initial state."""
         if path not in self.nodes:
             self.make_path(parent_of(path))
             zxid, made = self._next_zxid(), MakeNode(path)
@@ -359,7 +359,7 @@ class ZooKeeper:
     # the other servers
 
     def when_applied(self, _: Zxid, act: Callable[[], None]) -> None:
-        """Act as soon as this server shows what the leader has put in order there."""
+        """Act as soon as this server has applied the leader's order up to there."""
         act()
 
     def _teach(self, transaction: Transaction) -> None:
@@ -430,8 +430,8 @@ class ZooKeeper:
         parent = self.nodes[parent_path]
         del parent.children[path.rpartition("/")[2]]
         parent.pzxid = zxid
-        told = self._fire(self._data_watches, path, Happened.DELETED)
-        self._fire(self._child_watches, path, Happened.DELETED, told)
+        fired = self._fire(self._data_watches, path, Happened.DELETED)
+        self._fire(self._child_watches, path, Happened.DELETED, fired)
         self._fire(self._child_watches, parent_path, Happened.CHILDREN)
 
     def _fire(
@@ -441,15 +441,15 @@ class ZooKeeper:
         happened: Happened,
         already_told: dict[SessionId, None] | None = None,
     ) -> dict[SessionId, None]:
-        told = watches.pop(path, {})
-        for session in told:
+        fired = watches.pop(path, {})
+        for session in fired:
             if not already_told or session not in already_told:
                 self._tell(session, WatchEvent(happened, path))
-        return told
+        return fired
 
 
 class _Staged:
-    """The tree as it would be while the operations of one transaction are tried out."""
+    """The tree after some operations of a transaction, to try out the next ones."""
 
     def __init__(self, nodes: dict[str, Znode], acls: dict[str, Permission]) -> None:
         self._nodes = nodes
@@ -477,7 +477,7 @@ class _Staged:
         return permission in self._acls.get(path, Permission.ALL)
 
     def try_out(self, operation: Operation) -> ZkError | None:
-        """Why it would be refused, or None."""
+        """The error with which it would be refused, or None."""
         match operation:
             case MakeNode():
                 return self._try_make(operation)

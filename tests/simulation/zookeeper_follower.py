@@ -1,7 +1,7 @@
-"""What does a server of ZooKeeper show that applies late what the leader has put in order?
+"""What does a lagging ZooKeeper server show?
 
-Late, but never divided, and in one order. The leader puts its clients' writes in order at once, or refuses them; and
-knows who may come back.
+Whole transactions, late, in the leader's order. The leader orders or refuses its clients' writes at once, and
+knows which sessions may reconnect.
 
 Source: FollowerRequestProcessor, CommitProcessor, Learner.validateSession and FinalRequestProcessor of ZooKeeper.
 """
@@ -16,7 +16,7 @@ from zk_layout.ids import SessionId, Zxid
 
 
 class Follower(ZooKeeper):
-    """A server with a tree and watches of its own, up to date with the leader when it is made.
+    """A server with its own tree and watches, up to date with the leader at its start.
 
     `learned` is called for each transaction that waits to be applied, with `apply_next` or `catch_up`.
     """
@@ -33,12 +33,12 @@ class Follower(ZooKeeper):
         leader.learners.append(self)
 
     def learn(self, transaction: Transaction) -> None:
-        """The next transaction; nothing shows yet."""
+        """Take the next transaction, without showing it yet."""
         self._log.append(transaction)
         self._learned()
 
     def apply_next(self) -> None:
-        """Show one more transaction: watches fire, then those are answered who waited for it."""
+        """Show one more transaction: fire watches, then answer those who waited for it."""
         transaction = self._log.popleft()
         attached = None
         if transaction.ended is not None:
@@ -58,14 +58,14 @@ class Follower(ZooKeeper):
             self.apply_next()
 
     def when_applied(self, zxid: Zxid, act: Callable[[], None]) -> None:
-        """Act as soon as this server shows what the leader has put in order there."""
+        """Act as soon as this server has applied the leader's order up to there."""
         if zxid <= self.zxid:
             act()
         else:
             self._waiting.append((zxid, act))
 
     def open_session(self) -> SessionId:
-        """A new session, given by the leader."""
+        """A new session, opened by the leader."""
         return self.leader.open_session()
 
     def close_session(self, session: SessionId) -> None:
@@ -77,4 +77,4 @@ class Follower(ZooKeeper):
         return self.leader.multi(session, operations)
 
     def _touch(self, session: SessionId) -> None:
-        """Whoever is connected may read, until the end of the session shows."""
+        """A connected client may read, until the server applies the end of its session."""

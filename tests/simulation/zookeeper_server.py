@@ -1,7 +1,7 @@
-"""What does a ZooKeeper server make of the bytes that a client sends it over one connection?
+"""How does a ZooKeeper server answer the bytes of one client's connection?
 
-A server that lags passes writes on at once, and answers them when it shows what they have done. Whatever the same
-client has asked after them waits, too.
+A lagging server passes writes on at once, and answers them when it has applied them. Later requests of the same
+client wait, too.
 
 Source: zookeeper.jute; NIOServerCnxn, ZooKeeperServer, PrepRequestProcessor, FollowerRequestProcessor, CommitProcessor
 and FinalRequestProcessor of ZooKeeper.
@@ -104,7 +104,7 @@ class Cursor:
         return int.from_bytes(self._frame[self._at - 8 : self._at], "big", signed=True)
 
     def flag(self) -> bool:
-        """A truth."""
+        """A boolean."""
         self._at += 1
         return self._frame[self._at - 1] != 0
 
@@ -162,7 +162,7 @@ class Cursor:
 
 
 class ServerConnection:
-    """One client's connection; `send` and `hang_up` are its way back.
+    """One client's connection; `send` and `hang_up` lead back to it.
 
     `transacted` hears of every transaction, `oversized` of a frame that is too large, `greeted` of the session.
     """
@@ -193,11 +193,11 @@ class ServerConnection:
 
     @property
     def waits_for(self) -> Zxid | None:
-        """What the server must have applied before it goes on with this client."""
+        """The zxid that the server must have applied before it continues with this client."""
         return self._due[0][0] if self._due else None
 
     def take(self, frame: bytes) -> None:
-        """One frame without its length."""
+        """Take one frame without its length."""
         if self._is_closed:
             return
         if len(frame) > self._leader.frame_limit:
@@ -209,7 +209,7 @@ class ServerConnection:
             self._answer(frame)
 
     def close(self) -> None:
-        """The connection is gone; the session may come back over another one."""
+        """The connection is gone; the session may continue over another one."""
         self._is_closed = True
         if self._session is not None and self._zookeeper.attached.get(self._session) is self:
             del self._zookeeper.attached[self._session]
@@ -265,7 +265,7 @@ class ServerConnection:
             self._answer_later(partial(self._reply, xid, kind, *self._outcome(kind, frame)))
 
     def _answer_later(self, answer: Callable[[], None]) -> None:
-        """The leader has put it in order; the client hears of it from this server once this server shows it."""
+        """Answer a write that the leader has ordered, once this server has applied it."""
         self._due.append((self._leader.zxid, answer))
         self._zookeeper.when_applied(self._leader.zxid, self._go_on)
 
@@ -349,7 +349,7 @@ class ServerConnection:
                 raise Unimplemented
 
     def _acl(self, path: str) -> bytes:
-        """Everything for whoever created it, and what is left to anyone."""
+        """All rights for the creator, and the rest for anyone."""
         if path not in self._zookeeper.nodes:
             raise Refused(ZkError.NO_NODE, path)
         anyone = self._leader.acls.get(path, Permission.ALL)
@@ -391,7 +391,7 @@ class ServerConnection:
     @staticmethod
     def _stat(path: str, shown_by: ZooKeeper) -> bytes:
         node = shown_by.nodes.get(path)
-        if node is None:  # set and deleted in one transaction; nobody looks at it
+        if node is None:  # set and deleted in one transaction, so never read
             return bytes(_stat.size)
         left = len(node.children)
         changes = 2 * node.sequence - left

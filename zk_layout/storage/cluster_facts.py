@@ -1,4 +1,4 @@
-"""What do the changes of a transaction mean to Kafka? Each changed znode as a fact."""
+"""What do the changes of a transaction mean to Kafka? Each changed znode becomes a fact."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Damage(Struct, frozen=True):
-    """One place that is not as ZooKeeper writes it. Everything around it was read.
+    """One place that ZooKeeper would not write so. Everything around it was read.
 
     Units:
         `offset` counts bytes from the file's start, after decompression.
@@ -21,9 +21,9 @@ class Damage(Struct, frozen=True):
 
 
 def not_read(file: str, wrong: OSError, offset: int = 0) -> Damage:
-    """What the system does not let us read of a file, from a place on."""
+    """The part of a file, from a place on, that the system does not let us read."""
     return Damage(file, offset, f"cannot be read: {wrong.strerror or wrong}")
 
 
 class Unreadable(ValueError):
-    """Bytes whose checksum may be right but which are no record that ZooKeeper knows."""
+    """Bytes that are no record of ZooKeeper's, even if their checksum is right."""

@@ -1,4 +1,4 @@
-"""Which files of a data directory make up the history, and what does a name say?
+"""Which files of a data directory make up the history, and what do their names say?
 
 Source: Util.getZxidFromName, FileTxnLog.getLogFiles and ZxidUtils of ZooKeeper.
 """
@@ -15,10 +15,10 @@ LOG, SNAPSHOT = "log", "snapshot"
 
 
 class StoredFile(Struct, frozen=True, order=True):
-    """One file of the history, as its name tells.
+    """One file of the history, according to its name.
 
     Shape:
-        `zxid` is that of a log's first transaction; of a snapshot, the last one that it shows in full.
+        `zxid` is that of a log's first transaction, or the last one that a snapshot shows in full.
         `compression` is "", "gz" or "snappy".
     """
 
@@ -29,7 +29,7 @@ class StoredFile(Struct, frozen=True, order=True):
 
 
 def named(path: str) -> StoredFile | None:
-    """What a file's name says; None for other files. Captured files may have a prefix: `incident-7.log.1.gz`.
+    """Parse a file's name; None for other files. Captured files may have a prefix: `incident-7.log.1.gz`.
 
     >>> named("version-2/log.100000001.gz")
     StoredFile(zxid=4294967297, path='version-2/log.100000001.gz', kind='log', compression='gz')

@@ -13,7 +13,7 @@ int_at = Struct(">i").unpack_from
 long_at = Struct(">q").unpack_from
 _pack_int = Struct(">i").pack
 
-# One entry, everything allowed, for everyone: what most znodes have.
+# One entry, everything allowed, for everyone: the ACL of most znodes.
 OPEN_ACL = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone"
 READ_ACL = OPEN_ACL.replace(b"\x1f", b"\x01")
 

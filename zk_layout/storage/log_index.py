@@ -1,6 +1,6 @@
-"""Which transactions does a log hold, where can it be cut, and where does it write what later writes are compared with?
+"""Which transactions does a log hold, where can it be cut, and where are the writes with which later ones are compared?
 
-The same records are found as by whoever reads the rows, wherever the log is damaged: both are `Records`.
+However the log is damaged, the index finds the same records as the readers of rows: both use `Records`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from zk_layout.storage import operations
 from zk_layout.storage.damage import Damage, Unreadable
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE, Bodies, Records
 
-# Kafka writes these znodes whole for a part that changes: what a write changed shows only beside the write before.
+# Kafka writes these znodes whole for any change: only a comparison with the previous write shows what changed.
 _WHOLE = re.compile(r"(?:/.*)?(?:/brokers/topics/[^/]+|/admin/reassign_partitions)")
 _TOPIC_DATA, _LEGACY = b'"partitions"', b"/admin/reassign_partitions"
-# What may be a deletion within a multi: its type, two lengths and a path.
+# The possible deletions within a multi: type, two lengths and a path.
 _deletion_in = re.compile(rb"\0\0\0\x02\0\0\0.\0\0\0./", re.DOTALL).search
 _WRITES = operations.CREATIONS | {operations.SET_DATA, operations.RECONFIG}
 _header_at = Struct(">qqi").unpack_from
@@ -43,10 +43,10 @@ class Section(Value, frozen=True):
 
 
 class WholeWrite(Value, frozen=True):
-    """A write of a znode that is always written whole: the start of its record, and the data where it may be wanted.
+    """A write of an always-whole znode: the start of its record, and the data if it may be needed.
 
     Shape:
-        `is_there` is false where the znode was deleted. `data` is None where it can be looked up in the file.
+        `is_there` is false if the znode was deleted. `data` is None if it can be looked up in the file.
     """
 
     zxid: int
@@ -70,17 +70,17 @@ class Index(Value, frozen=True):
 
     @property
     def first_zxid(self) -> int:
-        """The lowest."""
+        """The lowest zxid."""
         return min(section.first for section in self.sections)
 
     @property
     def last_zxid(self) -> int:
-        """The highest."""
+        """The highest zxid."""
         return max(section.last for section in self.sections)
 
 
 class Indexer:
-    """Feed it the file in order, from `offset` on: 0, where an earlier index ended, or with `is_lost` anywhere."""
+    """Indexes a file fed in order, from `offset` on: 0, the end of an earlier index, or with `is_lost` anywhere."""
 
     def __init__(
         self, file: str, step_bytes: int, *, keep_data: bool = False, offset: int = 0, stop: int | None = None,
@@ -88,7 +88,7 @@ class Indexer:
     ) -> None:  # fmt: skip
         """No section is longer than `step_bytes` by more than one record; records start before `stop`.
 
-        With `keep_data` the data of whole writes is kept, for files in which nothing can be looked up later.
+        With `keep_data` it keeps the data of whole writes, for files in which nothing can be looked up later.
         """
         self._records = Records(file, offset, stop, is_lost=is_lost)
         self._step = step_bytes
@@ -97,7 +97,7 @@ class Indexer:
         self._writes: list[WholeWrite] = []
         self._fed = offset
         self._tail = b""
-        self._noted_until = 0  # records that start behind it write no whole znode
+        self._noted_until = 0  # records that start after it write no whole znode
         self._start, self._end, self._due = 0, -1, 0
         self._first, self._next = 0, -1
         self._from_ms, self._to_ms = 0, 0
@@ -113,11 +113,11 @@ class Indexer:
 
     @property
     def records(self) -> Records:
-        """Where it stands."""
+        """The reader of records, with its position."""
         return self._records
 
     def result(self) -> Index:
-        """Everything, when there are no more bytes, or all before `stop` was read."""
+        """The index, once the file has ended or everything before `stop` was read."""
         if not self._records.is_done:
             self._take(self._records.finish())
         self._close()
@@ -156,7 +156,7 @@ class Indexer:
         rows: list[operations.Row] = []
         try:
             operations.append_rows(body, rows)
-        except Unreadable:  # whoever reads the rows reports it
+        except Unreadable:  # the reader of the rows reports it
             return
         for row in rows:
             zxid, op, path, data = row[0], row[6], row[7], row[8]

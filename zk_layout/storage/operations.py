@@ -42,7 +42,7 @@ _TTL_MASK = -(2**56)
 
 HEADER_SIZE = 32
 _header_at = Struct(">qiqqi").unpack_from
-_part_at = Struct(">iii").unpack_from  # with the length of what every part begins with, its path
+_part_at = Struct(">iii").unpack_from  # with the length of the path, with which every part begins
 
 # zxid, time_ms, session, cxid, kind, part, op, path, data, version, owner, acl, error
 Row = tuple[int, int, int, int, int, int, int, str, bytes | None, int, int, bytes, int | None]
@@ -56,7 +56,7 @@ _Part = tuple[str, bytes | None, int, int, bytes, int]
 
 
 def is_session_owner(owner: int) -> bool:
-    """Whether the owner is a session, with which the znode goes; not so for containers and expiring nodes."""
+    """Whether the owner is a session, whose end deletes the znode; not so for containers and expiring nodes."""
     return owner != 0 and owner != CONTAINER_OWNER and owner & _TTL_MASK != _TTL_MASK
 
 
@@ -119,7 +119,7 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
         if op == SET_DATA:
             path, data, version = _set_data(body, at + 4, path_length, end)
             rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, 0, b"", None))
-        elif op == CHECK:  # what almost every transaction of a controller begins with
+        elif op == CHECK:  # the start of almost every transaction of a controller
             path_end = at + 4 + max(path_length, 0)
             if path_end + 4 > end:
                 raise Unreadable(f"part {number} of a multi is cut short")
@@ -139,7 +139,7 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
 
 
 def _set_data(body: bytes, at: int, length: int, limit: int) -> tuple[str, bytes | None, int]:
-    """What almost every transaction of a busy cluster is; its path is `length` bytes from `at` on."""
+    """A setData, as almost every transaction of a busy cluster; its path is `length` bytes from `at` on."""
     end = at + length if length > 0 else at
     size = int_at(body, end)[0]
     start = end + 4
@@ -150,7 +150,7 @@ def _set_data(body: bytes, at: int, length: int, limit: int) -> tuple[str, bytes
 
 
 def _marked(rows: list[Row]) -> list[Row]:
-    """Nothing of a multi took effect when one part failed."""
+    """Mark the rows of a multi: if one part failed, none took effect."""
     marked = []
     error_code = ROLLED_BACK
     for row in rows:
@@ -163,7 +163,7 @@ def _marked(rows: list[Row]) -> list[Row]:
 
 
 def _part(body: bytes, at: int, op: int, session: int) -> _Part:
-    """The fields of one operation. A length that goes too far shows in the end, which the caller compares."""
+    """The fields of one operation. A length that is too large shows in the end, which the caller compares."""
     if op not in NAMES:
         raise Unreadable(f"there is no transaction of type {op}")
     if op in (CREATE_SESSION, ERROR):
@@ -193,20 +193,20 @@ def _part(body: bytes, at: int, op: int, session: int) -> _Part:
 
 
 def _created(body: bytes, at: int, op: int, session: int) -> tuple[int, int, int]:
-    """Who owns a new znode, its parent's new cversion, and where the record ends."""
+    """A new znode's owner, its parent's new cversion, and the record's end."""
     if op == CREATE_CONTAINER:
         return CONTAINER_OWNER, int_at(body, at)[0], at + 4
     if op == CREATE_TTL:
         return _TTL_MASK | long_at(body, at + 4)[0], int_at(body, at)[0], at + 12
     owner = session if body[at : at + 1] == b"\x01" else 0
     if at + 5 > len(body):
-        # Logs of servers before 3.4 do not say the parent's cversion.
+        # Logs of servers before 3.4 lack the parent's cversion.
         return owner, UNKNOWN_PARENT_CVERSION, at + 1
     return owner, int_at(body, at + 1)[0], at + 5
 
 
 def _closed_paths(body: bytes) -> list[str]:
-    """The ephemerals that go with a session; servers before 3.6 do not list them."""
+    """The ephemerals that a session's end deletes; servers before 3.6 do not list them."""
     end = _closed_paths_end(body)
     paths: list[str] = []
     if end is None:
@@ -220,7 +220,7 @@ def _closed_paths(body: bytes) -> list[str]:
 
 
 def _closed_paths_end(body: bytes) -> int | None:
-    """Where the list ends; None when there is none, only perhaps a digest (12 bytes)."""
+    """Where the list ends; None if there is none, though perhaps a digest (12 bytes)."""
     size = len(body)
     if size < HEADER_SIZE + 4:
         return None

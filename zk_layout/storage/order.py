@@ -1,4 +1,4 @@
-"""Which transactions are there in the logs of all servers, in which order, and from which log is each taken?
+"""Which transactions are in the logs of all servers, in which order, and from which log is each taken?
 
 Each zxid is taken once, from any log in which it is intact; the servers of an ensemble log the same.
 
@@ -19,10 +19,10 @@ _FIRST_OF_ALL = 1
 
 
 class Piece(Struct, frozen=True):
-    """Transactions that are read in one go: those from `first` to `last` between two places of one log.
+    """Transactions read in one go: those from `first` to `last` between two places of one log.
 
     Shape:
-        `records` are all between the two places, also those that are taken from elsewhere.
+        `records` counts all between the two places, also those that are taken from other logs.
     """
 
     file: str
@@ -36,9 +36,9 @@ class Piece(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Transactions that no file holds intact: those after `after` and before `before`.
+    """Transactions that no file holds intact, between `after` and `before`.
 
-    `missing` is None where an epoch ends, of which nobody knows how long it was; it need then not be a loss.
+    `missing` is None at the end of an epoch, whose length is unknown; it need not be a loss then.
     """
 
     after: int
@@ -55,7 +55,7 @@ class Uncommitted(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True):
-    """All transactions, in order of zxid, and what is not among them."""
+    """All transactions, in order of zxid, and those that are missing."""
 
     pieces: tuple[Piece, ...]
     gaps: tuple[tuple[Gap, Piece], ...]
@@ -63,7 +63,7 @@ class Order(Struct, frozen=True):
 
 
 class _Run(Struct, frozen=True):
-    """Sections that follow each other without a hole, so that where a log is cut does not matter."""
+    """Sections that follow each other without a hole, so that it does not matter where a log is cut."""
 
     file: str
     first: int
@@ -72,7 +72,7 @@ class _Run(Struct, frozen=True):
 
 
 def in_order(logs: Mapping[str, Sequence[Section]]) -> Order:
-    """One order of everything that these logs hold.
+    """One order of all transactions in these logs.
 
     >>> def log(*spans): return [Section(n, n, first, last, 0, 0) for n, (first, last) in enumerate(spans)]
     >>> order = in_order({"a/log.1": log((1, 3), (5, 9)), "b/log.1": log((1, 4))})
@@ -91,7 +91,7 @@ def in_order(logs: Mapping[str, Sequence[Section]]) -> Order:
 
 
 def gap_between(last: int, following: int) -> Gap | None:
-    """What is missing between two transactions. A new epoch that starts with its first transaction is no gap.
+    """The gap between two transactions. A new epoch that starts with its first transaction is no gap.
 
     >>> gap_between(5, 6), gap_between(0x100000005, 0x200000001)
     (None, None)
@@ -124,7 +124,7 @@ def _until(sections: Sequence[Section], dead_from: int) -> Iterator[Section]:
 
 
 def _swept(runs: Sequence[_Run]) -> Iterator[tuple[_Run, int, int]]:
-    """Through all runs by zxid; a log is left only where it does not go on."""
+    """Sweep all runs by zxid; leave a log only where it does not continue."""
     coming = list(reversed(runs))
     within: list[_Run] = []
     at, file = -1, ""
@@ -151,7 +151,7 @@ def _pieces(run: _Run, first: int, last: int) -> Iterator[Piece]:
 
 
 def _uncommitted(logs: Mapping[str, Sequence[Section]]) -> Iterator[Uncommitted]:
-    """What lies behind the last transaction of an epoch, as a log shows it that goes on with the next epoch."""
+    """Transactions after an epoch's last one, as shown by a log that continues with the next epoch."""
     ends: dict[int, int] = {}
     for sections in logs.values():
         for section, following in pairwise(sections):
@@ -162,6 +162,6 @@ def _uncommitted(logs: Mapping[str, Sequence[Section]]) -> Iterator[Uncommitted]
     for file, sections in logs.items():
         last = max((section.last for section in sections), default=0)
         end = ends.get(epoch_and_counter(last)[0])
-        # Where a server took part in the next epoch, it has cut its log itself.
+        # A server that took part in the next epoch has cut its log itself.
         if end is not None and last > end:
             yield Uncommitted(file, end + 1, last)

@@ -30,7 +30,7 @@ def block_size(block: bytes) -> tuple[int, int]:
 
 
 def decompress(block: bytes) -> bytes:
-    """The contents of one block; slow, for where no library is at hand.
+    """The contents of one block; slow, for machines without a library.
 
     >>> decompress(bytes([9, 0x08]) + b"abc" + bytes([0x01 | (2 << 2), 3]))
     b'abcabcabc'

@@ -49,7 +49,7 @@ class _State(Enum):
 
 
 class SnapshotReader:
-    """Feed it the decompressed bytes in order; each call returns the znodes completed by it.
+    """Reads the decompressed bytes in order; each call returns the znodes completed by it.
 
     Shape:
         Parents come before their children; the root's path is "/". `digest` (zxid, version, value) is None
@@ -57,7 +57,7 @@ class SnapshotReader:
     """
 
     def __init__(self, file: str, offset: int = 0) -> None:
-        """From its first byte, or from where a znode starts; what is then read shows no sessions, nor is it checked."""
+        """Start at the first byte, or at a znode; the latter shows no sessions and checks no checksum."""
         self.file = file
         self.damage: list[Damage] = []
         self.sessions: dict[int, int] = {}
@@ -98,7 +98,7 @@ class SnapshotReader:
         return rows
 
     def finish(self) -> None:
-        """Say where the file ends too early."""
+        """Report damage if the file ends too early."""
         if self._is_broken or self._state is _State.END:
             return
         if self._state in (_State.DIGEST, _State.LAST_ZXID) and not self._rest:

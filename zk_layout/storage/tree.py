@@ -1,7 +1,7 @@
-"""Which znodes exist once these transactions are applied, and what does each hold?
+"""Which znodes exist after these transactions, and what does each hold?
 
 Applying a transaction again, or to a snapshot that already shows some of its effects, gives the same result
-as applying it once: that is what makes a fuzzy snapshot good after the log behind it.
+as applying it once: that is why a fuzzy snapshot and the log after it give an exact state.
 
 Source: DataTree.processTxn, createNode, deleteNode, setData, killSession and setCversionPzxid of ZooKeeper.
 """

@@ -21,10 +21,10 @@ MAGIC = b"ZKLG"
 HEADER_SIZE = 16
 RECORD_HEADER_SIZE = 12
 SMALLEST_BODY = 32
-LARGEST_BODY = 128 << 20  # far above what any server accepts as one request
+LARGEST_BODY = 128 << 20  # far above any server's limit for one request
 LARGEST_SEARCHED = 16 << 20
 END_OF_RECORD = 66
-_ENOUGH_ZEROS = 4096  # to take them for padding
+_ENOUGH_ZEROS = 4096  # to count as padding
 
 record_at = Struct(">Qi").unpack_from
 
@@ -43,7 +43,7 @@ class Bodies(NamedTuple):
 
 
 def rows_of(taken: Bodies, file: str, damage: list[Damage]) -> list[Row]:
-    """The rows of records; those that are no transaction of ZooKeeper's go to `damage`."""
+    """The rows of records; a record that is no transaction of ZooKeeper's goes to `damage`."""
     rows: list[Row] = []
     for body, offset in zip(taken.bodies, taken.offsets, strict=True):
         try:
@@ -54,7 +54,7 @@ def rows_of(taken: Bodies, file: str, damage: list[Damage]) -> list[Row]:
 
 
 class Records:
-    """Feed it the file's bytes in order; each call returns the intact records completed by it that start before `stop`.
+    """Reads the file's bytes in order; each call returns the intact records completed by it that start before `stop`.
 
     It starts at `offset`, 0 or the start of a record, and reports to `damage` what is neither record nor padding.
     Anywhere else, `is_lost`, it looks for the next record first.
@@ -74,7 +74,7 @@ class Records:
 
     @property
     def is_at_record(self) -> bool:
-        """Whether a record is to come next, and neither padding nor what follows damage."""
+        """Whether a record must come next, neither padding nor bytes after damage."""
         return self._state is _State.READING
 
     @property
@@ -84,21 +84,21 @@ class Records:
 
     @property
     def offset(self) -> int:
-        """Where the first record not yet taken starts or will start; reading may go on there later."""
+        """Where the first record not yet returned starts or will start; reading may resume there."""
         return self._padding_at if self._state is _State.PADDED else self._base
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is wanted of the file."""
+        """Whether the rest of the file is not needed."""
         return self._stop is not None and self._base >= self._stop
 
     def feed(self, chunk: bytes) -> Bodies:
-        """Every record that is complete now."""
+        """Take bytes; return every record that is complete now."""
         self._feed(chunk)
         return self._all_taken()
 
     def finish(self) -> Bodies:
-        """Say what is left at the end of the file: zeros are padding, anything else a torn last record."""
+        """Judge the rest at the end of the file: zeros are padding, anything else is a torn last record."""
         self._finish()
         return self._all_taken()
 
@@ -110,7 +110,7 @@ class Records:
     def _feed(self, chunk: bytes) -> None:
         end = self._end_of_begun(chunk)
         if end:
-            # Not all of the chunk is copied for the sake of one record.
+            # Do not copy the whole chunk for one record.
             self._advance(self._rest + chunk[:end], 0)
             if not self._rest and self._state is _State.READING:
                 self._base -= end
@@ -142,7 +142,7 @@ class Records:
             self._advance(self._rest, 1)
 
     def _end_of_begun(self, chunk: bytes) -> int:
-        """Where in the chunk a record ends of which a part is there already; 0 if there is none, or it does not."""
+        """Where in the chunk a partly read record ends; 0 if there is none, or its end is not there yet."""
         begun = len(self._rest)
         if not begun or self._base == 0 or self._state is not _State.READING:
             return 0
@@ -201,7 +201,7 @@ class Records:
         return at + 1
 
     def _not_intact(self, buffer: bytes, at: int, end: int) -> int:
-        """Where reading goes on behind a record whose checksum or end mark is wrong."""
+        """Where reading resumes after a record whose checksum or end mark is wrong."""
         if buffer[end] == END_OF_RECORD:
             self._report(self._base + at, "wrong checksum")
             return end + 1

@@ -1,6 +1,6 @@
-"""Who may do what with which resource, and which resource's rights have changed: `/kafka-acl/<type>/<name>` …?
+"""Who may do what with which resource, and which resource's ACLs have changed: `/kafka-acl/<type>/<name>` …?
 
-Rights are kept by literal name and by the beginning of names. Whoever changes them leaves a notification, which
+ACLs are kept by literal name and by prefix. A client that changes them leaves a notification, which
 brokers follow.
 
 Source: KIP-11, KIP-290; Kafka's AclEntry, ZkAclStore, ZkAclChangeStore and SecurityUtils.
@@ -20,7 +20,7 @@ _NAME_OF_CHANGES: Final = "acl_changes_"
 
 
 class ResourceType(StrEnum):
-    """What rights are about, as the znodes' paths spell it."""
+    """A type of resource, as the znodes' paths spell it."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -31,14 +31,14 @@ class ResourceType(StrEnum):
 
 
 class PatternType(StrEnum):
-    """Whether a resource's name is the whole name, or what names begin with."""
+    """Whether a pattern is a whole name or a prefix of names."""
 
     LITERAL = "LITERAL"
     PREFIXED = "PREFIXED"
 
 
 class AclOperation(StrEnum):
-    """What may be done, as the znodes spell it. `UNKNOWN` is one of a later Kafka, and matches nothing."""
+    """An operation, as the znodes spell it. `UNKNOWN` is one of a later Kafka, and matches nothing."""
 
     UNKNOWN = "Unknown"
     ALL = "All"
@@ -57,7 +57,7 @@ class AclOperation(StrEnum):
 
 
 class PermissionType(StrEnum):
-    """Whether it is allowed. `UNKNOWN` is one of a later Kafka, and does neither."""
+    """Whether an entry allows or denies. `UNKNOWN` is one of a later Kafka, and does neither."""
 
     UNKNOWN = "Unknown"
     DENY = "Deny"
@@ -77,7 +77,7 @@ FOLDERS: Final = tuple(f"{root}/{resource_type}" for root in ROOTS.values() for 
 
 
 class ResourcePattern(Struct, frozen=True, gc=False):
-    """What rights are given for: one resource, all of a type (the literal `*`), or those whose names begin so."""
+    """The resources of an ACL: one, all of a type (the literal `*`), or those with a prefix."""
 
     resource_type: ResourceType
     name: str
@@ -85,48 +85,48 @@ class ResourcePattern(Struct, frozen=True, gc=False):
 
 
 class AclAddress(Struct, frozen=True, gc=False):
-    """The rights that one pattern gives and takes."""
+    """The ACL of one pattern."""
 
     resource: ResourcePattern
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOTS[self.resource.pattern_type]}/{self.resource.resource_type}/{self.resource.name}"
 
 
 def address_below(root: str, resource_type: str, name: str) -> AclAddress:
-    """The rights to this name, below one of `ROOTS`."""
+    """The ACL of this name, below one of `ROOTS`."""
     return AclAddress(ResourcePattern(ResourceType(resource_type), name, _TYPES_BELOW[root]))
 
 
 class AclChangeAddress(Struct, frozen=True, gc=False):
-    """One notification that the rights to a literal name have changed. Brokers delete it after a while."""
+    """One notification that the ACL of a literal name has changed. Brokers delete it after a while."""
 
     name: str = _NAME_OF_CHANGES
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it; without a name of its own, what ZooKeeper adds a number to."""
+        """Its path in ZooKeeper; without a name, the prefix to which ZooKeeper adds a number."""
         return f"{CHANGES[PatternType.LITERAL]}/{self.name}"
 
 
 class ExtendedAclChangeAddress(Struct, frozen=True, gc=False):
-    """One notification that the rights to names with a common beginning have changed."""
+    """One notification that the ACL of a prefix has changed."""
 
     name: str = _NAME_OF_CHANGES
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it; without a name of its own, what ZooKeeper adds a number to."""
+        """Its path in ZooKeeper; without a name, the prefix to which ZooKeeper adds a number."""
         return f"{CHANGES[PatternType.PREFIXED]}/{self.name}"
 
 
 class AclEntry(Struct, frozen=True, gc=False):
-    """Who is allowed, or denied, what from where.
+    """A principal, its host, and an operation that it is allowed or denied.
 
     Shape:
-        `principal` has a type and a name, as in `User:ann`; `User:*` is everybody. `host` is an address, or `*`.
+        `principal` has a type and a name, as in `User:ann`; `User:*` is everyone. `host` is an address, or `*`.
     """
 
     principal: str
@@ -145,7 +145,7 @@ class AclChange(Struct, frozen=True):
     """The pattern whose entries have changed.
 
     Kafka 2.4 and 2.5 write and read `TransactionalId` where later ones have `TRANSACTIONAL_ID`, and neither
-    knows the other's spelling: `is_of_2_4` tells them apart. What is one word is the same to all.
+    knows the other's spelling: `is_of_2_4` distinguishes them. Single words are the same in all.
     """
 
     resource: ResourcePattern
@@ -185,7 +185,7 @@ _CHANGED_TYPES: Final = {
 
 
 def decode(data: bytes) -> Acls:
-    """The entries. In a znode without data there are none. As to brokers, case does not matter in what is one of few.
+    """The entries; none in a znode without data. As for brokers, the case of enumerated values does not matter.
 
     >>> entry = b'{"principal":"User:ann","permissionType":"Allow","operation":"READ","host":"*"}'
     >>> decode(b'{"version":1,"acls":[' + entry + b"]}").entries[0].operation.value
@@ -233,7 +233,7 @@ def encode(acls: Acls) -> bytes:
 
 
 def changes(resource: ResourcePattern) -> tuple[AclChange, ...]:
-    """The notifications after which brokers of every version follow; one that cannot read one of them ignores it.
+    """Notifications for brokers of every version, which ignore those that they cannot read.
 
     >>> [change.is_of_2_4 for change in changes(ResourcePattern(ResourceType.TRANSACTIONAL_ID, "t"))]
     [False, True]
@@ -267,7 +267,7 @@ def decode_change(data: bytes) -> AclChange:
 
 
 def decode_extended_change(data: bytes) -> AclChange:
-    """The beginning of names, in JSON.
+    """The prefix, in JSON.
 
     Raises:
         Undecodable: not a notification's JSON of version 1, or of a type that Kafka does not know.
@@ -289,7 +289,7 @@ def _change(spelt: str, name: str, pattern_type: PatternType) -> AclChange:
 
 
 def encode_change(change: AclChange) -> bytes:
-    """As brokers write it: text for a literal name, JSON for the beginning of names.
+    """As brokers write it: text for a literal name, JSON for a prefix.
 
     >>> encode_change(AclChange(ResourcePattern(ResourceType.TOPIC, "orders")))
     b'TOPIC:orders'

@@ -1,4 +1,4 @@
-"""What has been asked of the controller through ZooKeeper: the children of `/admin`?
+"""What has been requested of the controller through ZooKeeper: the children of `/admin`?
 
 Source: Kafka's ReassignPartitionsZNode, PreferredReplicaElectionZNode, DeleteTopicsTopicZNode; KIP-455
 "`/admin/reassign_partitions` znode".
@@ -39,12 +39,12 @@ class TopicDeletionAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{DELETE_TOPICS}/{self.topic}"
 
 
 class LegacyMove(Struct, frozen=True):
-    """One entry of the legacy znode: the replicas a partition is to have."""
+    """One entry of the legacy znode: a partition's target replicas."""
 
     topic: TopicName
     partition: Partition
@@ -57,7 +57,7 @@ class LegacyMove(Struct, frozen=True):
 
 
 class LegacyReassignment(Struct, frozen=True):
-    """The entries in the order written, and a reason for each one that cannot be read, as far as anybody reads on."""
+    """The entries in the order written, and a reason for each unreadable one, up to a limit."""
 
     moves: tuple[LegacyMove, ...]
     rejected: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ missing required field `replicas`',))
 
 
 def encode_reassignment(reassignment: LegacyReassignment) -> bytes:
-    """What is still to be done, as old tools read it."""
+    """The entries still to be done, as old tools read them."""
     return encode_json(
         {
             "version": 1,

@@ -31,7 +31,7 @@ class BrokerAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.broker}"
 
 
@@ -49,7 +49,7 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Host and port, as clients are told them."""
+        """Host and port, as clients see them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -60,7 +60,7 @@ class Endpoint(Struct, frozen=True):
 class Registration(Struct, frozen=True):
     """A live broker: its listeners and its rack. Its epoch is the czxid of the znode.
 
-    `is_ours` tells the registration of one of our processes from that of a real broker.
+    `is_ours` marks the registration of one of our processes, as opposed to a real broker's.
     """
 
     endpoints: tuple[Endpoint, ...]

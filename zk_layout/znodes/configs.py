@@ -24,7 +24,7 @@ class TopicConfigAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"/config/topics/{self.topic}"
 
 
@@ -39,7 +39,7 @@ class UserConfigAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{USERS}/{self.user}"
 
 
@@ -51,23 +51,23 @@ class UserClientConfigAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{clients_of(self.user)}/{self.client}"
 
 
 class ClientConfigAddress(Struct, frozen=True, gc=False):
-    """The settings of one client id, whoever uses it: quotas. It is spelt as in `UserConfigAddress`."""
+    """The settings of one client id, with any user: quotas. It is spelt as in `UserConfigAddress`."""
 
     client: str
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{CLIENTS}/{self.client}"
 
 
 def clients_of(user: str) -> str:
-    """Where the client ids of one user are."""
+    """The parent of one user's client ids."""
     return f"{USERS}/{user}/clients"
 
 
@@ -81,7 +81,7 @@ def sanitized(name: str) -> str:
 
 
 class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
-    """The settings that all brokers share, and a controller with them."""
+    """The settings that all brokers and the controller share."""
 
     path: ClassVar[str] = "/config/brokers/<default>"  # the name is not a placeholder
 
@@ -96,7 +96,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 def is_unclean_allowed(config: Config, default: bool) -> bool:
-    """Whether a replica that is not in sync may lead, where this config or, without a word of it, the default says so.
+    """Whether a replica that is not in sync may lead, by this config or else by the default.
 
     >>> is_unclean_allowed(Config({"unclean.leader.election.enable": " True"}), default=False)
     True
@@ -106,7 +106,7 @@ def is_unclean_allowed(config: Config, default: bool) -> bool:
 
 
 def readable(value: object) -> Config:
-    """The settings that were read. Of those that cannot be read nothing is known: nothing is allowed that loses data.
+    """The settings that were read. Unreadable ones allow nothing that loses data.
 
     >>> readable(None), readable("what cannot be read").config
     (Config(config={}), {'unclean.leader.election.enable': 'false'})
@@ -121,7 +121,7 @@ decode = json_decoder(Config)
 
 
 def decode_user(data: bytes) -> Config:
-    """The settings of a user or client id. Who sets quotas of a user's client leaves the user's own znode empty.
+    """The settings of a user or client id. Setting quotas for a user's client leaves the user's own znode empty.
 
     >>> decode_user(b"")
     Config(config={})

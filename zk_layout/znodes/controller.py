@@ -48,7 +48,7 @@ _DECIMAL = re.compile(r"[0-9]{1,18}")
 
 
 def decode_claim(data: bytes) -> ControllerClaim:
-    """The holder; extra keys tell ours from a native controller.
+    """The holder; extra keys distinguish ours from a native controller.
 
     Raises:
         Undecodable: not a controller's JSON.
@@ -76,9 +76,9 @@ def decode_epoch(data: bytes) -> ControllerEpoch:
     """Plain decimal text.
 
     Raises:
-        Undecodable: not a number, or one that no broker takes.
+        Undecodable: not a number, or one that no broker accepts.
     """
-    # The next one must fit too: whoever wins the next election raises it.
+    # The next one must fit too: the winner of the next election raises it.
     if not data.isdigit() or len(data) > 10 or int(data) >= INT32_MAX:
         raise Undecodable(f"controller epoch is not a number from 0 to {INT32_MAX - 1}: {excerpt(data)}")
     return ControllerEpoch(int(data))

@@ -1,7 +1,7 @@
 """Which ids are those of controllers?
 
-A znode of our own, `/kafka_zk_controller/controller_ids`. A controller's id hosts nothing, whatever assignments say; a
-successor has another id, and could not tell this one from a broker that is down.
+Our own znode `/kafka_zk_controller/controller_ids`. A controller's id hosts nothing, even if assignments name it; a
+successor has another id, and could not distinguish this one from a broker that is down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Until when is a delegation token good: `/delegation_token/tokens/<token id>`?
+"""Until when is a delegation token valid: `/delegation_token/tokens/<token id>`?
 
 Source: KIP-48; Kafka's DelegationTokenInfoZNode and DelegationTokenManager.expireTokens.
 """
@@ -24,12 +24,12 @@ class DelegationTokenAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.token}"
 
 
 class DelegationTokenChangeAddress(Struct, frozen=True, gc=False):
-    """What brokers watch: a sequential znode here names a token to look at again. ZooKeeper adds the number."""
+    """A notification for brokers: a sequential znode that names a changed token. ZooKeeper adds the number."""
 
     path: ClassVar[str] = f"{CHANGES}/token_change_"  # what its name begins with
 
@@ -46,7 +46,7 @@ class TokenTimes(Struct, frozen=True, rename="camel"):
 
 
 class Token(Struct, frozen=True, rename="camel"):
-    """One token as those who log in with it need it.
+    """One token, as a login needs it.
 
     Shape:
         `owner` is a principal, such as "User:ann", in the letters that Kafka allows in ZooKeeper: see `owner_name`.
@@ -59,7 +59,7 @@ class Token(Struct, frozen=True, rename="camel"):
 
     @property
     def owner_name(self) -> str:
-        """Whose token it is, without the kind of principal.
+        """The owner's name, without the type of principal.
 
         >>> Token("abc", "User%3Aann", 1, 1).owner_name
         'ann'
@@ -108,7 +108,7 @@ def encode_change(change: TokenChange) -> bytes:
 
 
 def is_expired(times: TokenTimes, now_ms: int) -> bool:
-    """Whether nobody can log in with it any more.
+    """Whether the token has expired.
 
     >>> is_expired(TokenTimes(expiry_timestamp=1000, max_timestamp=5000), 1001)
     True

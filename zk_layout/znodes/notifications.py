@@ -1,4 +1,4 @@
-"""What is told through ZooKeeper: changed ISRs, failed log directories, changed settings?
+"""Which notifications go through ZooKeeper: changed ISRs, failed log directories, changed settings?
 
 Source: Kafka's IsrChangeNotificationSequenceZNode and LogDirEventNotificationSequenceZNode.
 """
@@ -23,7 +23,7 @@ class IsrChangeAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ISR_CHANGES}/{self.name}"
 
 
@@ -34,18 +34,18 @@ class LogDirEventAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{LOG_DIR_EVENTS}/{self.name}"
 
 
 class ConfigChangeAddress(Struct, frozen=True, gc=False):
-    """One notification of whoever changed settings. Brokers delete it after a while."""
+    """One notification of changed settings. Brokers delete it after a while."""
 
     name: str
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{CONFIG_CHANGES}/{self.name}"
 
 
@@ -62,7 +62,7 @@ class LogDirEvent(Struct, frozen=True):
 
 
 class ConfigChange(Struct, frozen=True):
-    """Of whom settings were changed: "topics/orders", "brokers/<default>", "users/ann" …"""
+    """The entity whose settings were changed: "topics/orders", "brokers/<default>", "users/ann" …"""
 
     entity_path: str
 
@@ -99,13 +99,13 @@ _config_change_decoder = json_decoder(_ConfigChangeJson)
 
 
 def decode_config_change(data: bytes) -> ConfigChange:
-    """Of whom settings were changed; version 1 has type and name in two fields.
+    """The entity whose settings were changed; version 1 has type and name in two fields.
 
     >>> decode_config_change(b'{"version":1,"entity_type":"topics","entity_name":"orders"}').topic
     'orders'
 
     Raises:
-        Undecodable: not JSON, or nobody is named.
+        Undecodable: not JSON, or without an entity.
     """
     json = _config_change_decoder(data)
     path = json.entity_path or f"{json.entity_type}/{json.entity_name}"

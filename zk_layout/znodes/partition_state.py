@@ -25,7 +25,7 @@ class PartitionsAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}/partitions"
 
 
@@ -37,7 +37,7 @@ class PartitionAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}/partitions/{self.partition}"
 
 
@@ -49,7 +49,7 @@ class StateAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}/partitions/{self.partition}/state"
 
 

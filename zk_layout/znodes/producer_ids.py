@@ -1,4 +1,4 @@
-"""Which producer ids were handed out last: `/latest_producer_id_block`?
+"""Which producer ids were allocated last: `/latest_producer_id_block`?
 
 Source: Kafka's ProducerIdBlockZNode; KIP-730.
 """
@@ -19,7 +19,7 @@ HIGHEST_PRODUCER_ID: Final = 2**63 - 1
 
 
 class ProducerIdBlockAddress(Struct, frozen=True, gc=False):
-    """The block of producer ids handed out last; all lower ids are taken."""
+    """The block of producer ids allocated last; all lower ids are taken."""
 
     path: ClassVar[str] = "/latest_producer_id_block"
 
@@ -46,7 +46,7 @@ _decoder = json_decoder(_Json)
 
 
 def decode(data: bytes) -> ProducerIdBlock | None:
-    """The block; None for the empty znode that brokers create before any id is handed out.
+    """The block; None for the empty znode that brokers create before any id is allocated.
 
     >>> decode(b'{"version":1,"broker":2,"block_start":"1000","block_end":"1999"}')
     ProducerIdBlock(broker=2, first=1000, last=1999)

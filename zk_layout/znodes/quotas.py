@@ -1,4 +1,4 @@
-"""Whose changes of topics are limited, and to which rate?
+"""Which users and clients may change topics only at a limited rate?
 
 Source: Kafka's ClientQuotaManager, QuotaConfigs and ConfigEntityZNode; KIP-599.
 """
@@ -16,7 +16,7 @@ DEFAULT = "<default>"
 
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is about: a user, a client id, or both together; None where it is about any.
+    """The subject of a quota: a user, a client id, or both together; None stands for any.
 
     Shape:
         Spelt as in paths, or `<default>`: all that have no quota of their own at this level.
@@ -27,7 +27,7 @@ class QuotaEntity(NamedTuple):
 
 
 def entity_of(address: object) -> QuotaEntity | None:
-    """Whom a znode limits; None for one that holds no quotas.
+    """The entity that a znode limits; None for one that holds no quotas.
 
     >>> entity_of(UserClientConfigAddress("ann", "<default>"))
     QuotaEntity(user='ann', client='<default>')
@@ -44,7 +44,7 @@ def entity_of(address: object) -> QuotaEntity | None:
 
 
 def rate_of(config: Config) -> float | None:
-    """How many partitions may be created or deleted in a second; None where nothing limits them.
+    """How many partitions may be created or deleted in a second; None without a limit.
 
     >>> rate_of(Config({"controller_mutation_rate": "2.5"})), rate_of(Config({"producer_byte_rate": "1024"}))
     (2.5, None)
@@ -57,7 +57,7 @@ def rate_of(config: Config) -> float | None:
         return None
     wrong = f"{RATE} is {excerpt(written.encode())}, not a number from 0 on"
     try:
-        rate = float(written.strip().rstrip("dDfF"))  # Java takes a suffix
+        rate = float(written.strip().rstrip("dDfF"))  # Java accepts a suffix
     except ValueError:
         raise ValueError(wrong) from None
     if isnan(rate) or rate < 0:

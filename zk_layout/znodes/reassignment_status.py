@@ -1,7 +1,7 @@
 """How far is each accepted reassignment request: `/admin/reassign_partitions_status/<request id>`?
 
-The request id is the version that the parent got in the transaction that created the status, so it only ever rises,
-whichever controller writes. The same JSON is shown over HTTP and to the tool.
+The request id is the version that the parent got in the transaction that created the status, so it only rises,
+whichever controller writes. HTTP and the tool show the same JSON.
 
 Source: KIP-179 "Implementation" and "PartitionAssignmentStatusResponse": a numerator (`copied_bytes`), a denominator
 (`total_bytes`) and an error for each receiving replica.
@@ -19,13 +19,13 @@ from zk_layout.ids import RequestId, TopicName, Zxid
 
 ROOT: Final = "/admin/reassign_partitions_status"
 
-# JSON writes a number beyond this as one that nobody can read back.
+# JSON writes a larger number in a form that cannot be read back.
 _Figure = Annotated[float, Meta(ge=-1e300, le=1e300)]
 _Zxid = Annotated[Zxid, Meta(ge=0, le=INT64_MAX)]
 
 
 class StatusRootAddress(Struct, frozen=True, gc=False):
-    """The parent of all statuses; what it holds means nothing, its version counts the requests."""
+    """The parent of all statuses; its version counts the requests, its data means nothing."""
 
     path: ClassVar[str] = ROOT
 
@@ -37,21 +37,21 @@ class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.request}"
 
 
 class StatusRoot(Struct, frozen=True):
-    """What the parent holds: the last request id, for people and for ids that have run ahead of the version."""
+    """The parent's data: the last request id, for people and in case the ids are ahead of the version."""
 
     last_request_id: LastRequest = 0
 
 
 class ReplicaProgress(Struct, frozen=True):
-    """How much one receiving replica has copied; None where that is unknown, as before the first measurement.
+    """How much one receiving replica has copied; None if unknown, as before the first measurement.
 
     Units:
-        `remaining_seconds` is None also where the replica does not come nearer to the leader's end.
+        `remaining_seconds` is also None if the replica does not come nearer to the leader's end.
     """
 
     broker: Broker
@@ -63,7 +63,7 @@ class ReplicaProgress(Struct, frozen=True):
 
 
 class MoveProgress(Struct, frozen=True):
-    """Where the move of one partition stands, since when, and what it waits for.
+    """The stage of one partition's move, since when, and what it waits for.
 
     Units:
         `since_ms` is in Unix milliseconds.
@@ -77,13 +77,13 @@ class MoveProgress(Struct, frozen=True):
 
 
 class PartitionStatus(Struct, frozen=True, omit_defaults=True):
-    """What became of one partition of a request.
+    """The status of one partition of a request.
 
     Shape:
-        `replicas` is where it goes; `is_cancel` says that the request only took a move back. `is_waiting` says that the
+        `replicas` is its target; `is_cancel` says that the request only cancelled a move. `is_waiting` says that the
         move is accepted and has not begun. `outcome` is absent while the partition waits or moves, then "completed",
         "cancelled", "superseded" or "deleted"; `progress` is absent before the first measurement and after the end.
-        `copied_bytes` is what all its receiving replicas together had copied at the end.
+        `copied_bytes` is the total that its receiving replicas had copied at the end.
     """
 
     partition: Partition
@@ -99,7 +99,7 @@ class TopicStatus(Struct, frozen=True, omit_defaults=True):
     """The partitions of one topic.
 
     Shape:
-        `czxid` and `topic_id` are there while a partition waits: they tell the topic from a later one of the same name.
+        `czxid` and `topic_id` are there while a partition waits, to detect a later topic of the same name.
     """
 
     topic: TopicName
@@ -114,7 +114,7 @@ class RequestStatus(Struct, frozen=True):
     Shape:
         `origin` is "AlterPartitionReassignments", the path of the znode that asked for it, or "found under way".
         `counts` has the number of partitions by outcome, "waiting" and "in progress" among them. Partitions that did
-        not fit into the znode, or were completed and are of no further interest, are counted but not listed.
+        not fit into the znode, or were completed and need no attention, are counted but not listed.
 
     Units:
         Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers.
@@ -138,7 +138,7 @@ _root_decoder = json_decoder(StatusRoot)
 
 
 def decode_root(data: bytes) -> StatusRoot | None:
-    """The last request id; None where it cannot be read, for the version of the parent is enough to go on from."""
+    """The last request id; None if it cannot be read, because the parent's version suffices to continue."""
     try:
         return _root_decoder(data)
     except Undecodable:

@@ -1,7 +1,7 @@
 """Which partitions are being moved, and where to: the children of `/admin/reassignments`?
 
 Source: KIP-236 "Proposed Changes": `/admin/reassignments/mytopic-42` holds `{"version":1,"assignment":[10,11,15]}`.
-What the folder itself holds is ours.
+The data of the folder itself is ours.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ class ReassignmentsAddress(Struct, frozen=True, gc=False):
 
 
 class ReassignmentAddress(Struct, frozen=True, gc=False):
-    """The move of one partition; its name is divided at the last dash, for topics may contain dashes."""
+    """The move of one partition; its name is split at the last dash, because topics may contain dashes."""
 
     topic: TopicName
     partition: PartitionId
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}-{self.partition}"
 
 
 class FolderKeeper(Struct, frozen=True):
-    """Which term kept the folder equal to the moves in progress last."""
+    """The last term that kept the folder equal to the moves in progress."""
 
     controller_epoch: WriterEpoch = ControllerEpoch(-1)
 
 
 class Reassignment(Struct, frozen=True):
-    """The replicas a partition is to have."""
+    """A partition's target replicas."""
 
     assignment: Brokers
 
@@ -57,7 +57,7 @@ _keeper_decoder = json_decoder(FolderKeeper)
 
 
 def decode(data: bytes) -> Reassignment | None:
-    """Where a partition must go; None where nothing has been written yet, as by a tool that creates first.
+    """The target; None if nothing has been written yet, as by a tool that creates first.
 
     >>> decode(b'{"version":1,"assignment":[10,11,15]}')
     Reassignment(assignment=(10, 11, 15))
@@ -78,7 +78,7 @@ def encode(reassignment: Reassignment) -> bytes:
 
 
 def decode_keeper(data: bytes) -> FolderKeeper:
-    """The last keeper; nobody where the folder holds something else."""
+    """The last keeper; epoch -1 if the folder holds something else."""
     try:
         return _keeper_decoder(data)
     except Undecodable:

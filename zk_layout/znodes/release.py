@@ -1,7 +1,7 @@
 """Should the cluster be left to Kafka's own controllers?
 
-A znode of our own, `/kafka_zk_controller/released`. As long as it exists, whatever it holds, no replica of ours claims
-`/controller`, and one that leads hands it back. Brokers never look at it.
+Our own znode `/kafka_zk_controller/released`. As long as it exists, with any content, no replica of ours claims
+`/controller`, and the leader hands it back. Brokers ignore it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zk_layout.codec import encode_version_1, json_decoder
 
 
 class ReleaseAddress(Struct, frozen=True, gc=False):
-    """The request that a native controller must rule."""
+    """The request that a native controller lead."""
 
     path: ClassVar[str] = "/kafka_zk_controller/released"
 
@@ -32,7 +32,7 @@ class Release(Struct, frozen=True):
 
 
 decode = json_decoder(Release)
-"""Who released the cluster; what is not this znode's JSON counts all the same."""
+"""Who released the cluster. The release counts even if this is not the znode's JSON."""
 
 
 def encode(release: Release) -> bytes:

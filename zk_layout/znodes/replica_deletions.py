@@ -1,6 +1,6 @@
 """Which replicas left an assignment before their broker confirmed that it deleted them?
 
-A znode of our own, one a topic: `/kafka_zk_controller/replica_deletions/<topic>`. Kafka forgets such replicas, and
+Our own znode, one a topic: `/kafka_zk_controller/replica_deletions/<topic>`. Kafka forgets such replicas, and
 their logs stay on disk (KAFKA-13972, and every removal from a broker that is down).
 """
 
@@ -22,12 +22,12 @@ class ReplicaDeletionsAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}"
 
 
 class ReplicaDeletions(Struct, frozen=True):
-    """By partition, the brokers that still have to delete their replica; the id tells a re-created topic apart."""
+    """By partition, the brokers that still have to delete their replica; the id reveals a re-created topic."""
 
     replicas: dict[Partition, Brokers]
     topic_id: Id | None = None

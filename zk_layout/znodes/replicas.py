@@ -1,6 +1,6 @@
-"""Which replicas of this controller run, and how does each stand?
+"""Which replicas of this controller run, and in which state is each?
 
-Ephemeral znodes of our own, `/kafka_zk_controller/replicas/<broker.id>`, each kept by the replica itself, for people
+Our own ephemeral znodes `/kafka_zk_controller/replicas/<broker.id>`, each written by the replica itself, for people
 and tools. No decision rests on them.
 """
 
@@ -15,21 +15,21 @@ ROOT = "/kafka_zk_controller/replicas"
 
 
 class ReplicaAddress(Struct, frozen=True, gc=False):
-    """One replica's word about itself."""
+    """One replica's report about itself."""
 
     replica: BrokerId
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.replica}"
 
 
 class Replica(Struct, frozen=True):
-    """How a replica stands.
+    """The state of a replica.
 
     Shape:
-        `phase` and `reason` are those of `/leader`, `http` is where it answers by HTTP, empty where it does not.
+        `phase` and `reason` are those of `/leader`, `http` is the address of its HTTP port, empty without one.
 
     Units:
         `since_ms`, when the phase began, is in milliseconds since 1970.
@@ -45,11 +45,11 @@ class Replica(Struct, frozen=True):
 
 
 decode = json_decoder(Replica)
-"""How a replica stands."""
+"""The state of a replica."""
 
 
 def encode(replica: Replica) -> bytes:
-    """How a replica stands.
+    """The state of a replica.
 
     >>> encode(Replica("standby", True, 1700000000000, "watching /controller", "0.1.0", "host-1", "host-1:9640"))[:62]
     b'{"version":1,"phase":"standby","is_ready":true,"since_ms":1700'

@@ -1,6 +1,6 @@
 """How does a user's configuration hold a SCRAM credential?
 
-It holds keys by which brokers check a password. Nobody can log in with them, but whoever has them can try out
+It holds keys by which brokers check a password. They do not suffice for a login, but their owner can try out
 passwords, and pose as a broker: they are secrets, too.
 
 Source: RFC 5802 section 3; Kafka's ScramMechanism, ScramFormatter and ScramCredentialUtils (KIP-84, KIP-554).
@@ -35,7 +35,7 @@ _FIELDS: Final = frozenset({"salt", "stored_key", "server_key", "iterations"})
 
 
 class Credential(Struct, frozen=True):
-    """What a password is checked by; shown nowhere."""
+    """The keys that check a password; never shown."""
 
     salt: bytes
     stored_key: bytes
@@ -66,7 +66,7 @@ def credential(mechanism: Mechanism, salt: bytes, salted_password: bytes, iterat
 
 
 def parse_credential(mechanism: Mechanism, spelt: str) -> Credential:
-    """The credential that a setting spells.
+    """Parse the credential in a setting.
 
     >>> key = "0" * 43 + "="
     >>> parse_credential(MECHANISMS[1], f"salt=c2FsdA==,stored_key={key},server_key={key},iterations=4096")
@@ -91,6 +91,6 @@ def parse_credential(mechanism: Mechanism, spelt: str) -> Credential:
 
 
 def credential_of(mechanism: Mechanism, password: bytes, salt: bytes, iterations: int) -> Credential:
-    """The credential that this password has, as `credential` spells it."""
+    """The credential of this password, as `credential` spells it."""
     salted = pbkdf2_hmac(mechanism.digest, password, salt, iterations)
     return parse_credential(mechanism, credential(mechanism, salt, salted, iterations))

@@ -1,6 +1,6 @@
-"""Which replica is to lead instead of the one that does?
+"""Which replica should replace the leader?
 
-A znode of our own, `/kafka_zk_controller/switchover`, ephemeral: it lives as long as somebody waits for the switchover.
+Our own znode `/kafka_zk_controller/switchover`, ephemeral: it lives as long as the command waits for the switchover.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from zk_layout.codec import encode_version_1, json_decoder
 
 
 class SwitchoverAddress(Struct, frozen=True, gc=False):
-    """The request that a certain replica must lead."""
+    """The request that a certain replica lead."""
 
     path: ClassVar[str] = "/kafka_zk_controller/switchover"
 
 
 class Switchover(Struct, frozen=True):
-    """Who is to lead, and who asked for it, and when.
+    """The replica that should lead, who requested it, and when.
 
     Units:
         `at_ms` is in milliseconds since 1970.
@@ -32,11 +32,11 @@ class Switchover(Struct, frozen=True):
 
 
 decode = json_decoder(Switchover)
-"""Who is to lead."""
+"""The replica that should lead."""
 
 
 def encode(switchover: Switchover) -> bytes:
-    """Who is to lead.
+    """The replica that should lead.
 
     >>> encode(Switchover(902, "ann@host", 1700000000000))
     b'{"version":1,"to":902,"by":"ann@host","at_ms":1700000000000}'

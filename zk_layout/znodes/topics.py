@@ -53,7 +53,7 @@ class Assignment(Struct, frozen=True, gc=False):
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas there are to be in sync; those that a move is still adding do not count."""
+        """How many replicas should be in sync; those that a move is still adding do not count."""
         return len(self.original)
 
     def is_under_replicated(self, isr: Replicas) -> bool:
@@ -67,7 +67,7 @@ class Assignment(Struct, frozen=True, gc=False):
 
 
 class Topic(Struct, frozen=True):
-    """A topic's partitions and, when known, its id. The id is kept verbatim whatever wrote the znode.
+    """A topic's partitions and, when known, its id, which is kept verbatim.
 
     Shape:
         `partitions` is keyed by partition number; the keys need not be contiguous while a writer errs.
@@ -84,12 +84,12 @@ class TopicAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}"
 
 
 class TopicRemnantAddress(Struct, frozen=True, gc=False):
-    """A znode below a topic's that is none of Kafka's; whoever deletes the topic must delete it too.
+    """A znode below a topic's that is none of Kafka's, but must be deleted with the topic.
 
     Shape:
         `below` is the path below the topic's znode, without a slash in front.
@@ -100,12 +100,12 @@ class TopicRemnantAddress(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Where ZooKeeper keeps it."""
+        """Its path in ZooKeeper."""
         return f"{ROOT}/{self.topic}/{self.below}"
 
 
 class TopicMaps(Struct):
-    """The maps of the znode as they are written, whether or not they make sense together."""
+    """The maps of the znode as written, even if they contradict each other."""
 
     partitions: dict[Partition, Brokers]
     adding_replicas: dict[Partition, Brokers] | None = None
@@ -123,8 +123,8 @@ def decode(data: bytes) -> Topic:
     Topic(partitions={0: Assignment(replicas=(3, 1), adding=(3,), removing=())}, topic_id=None)
 
     Shape:
-        What is being added or removed without being a replica, or both at once, does not count, nor does a move that
-        leaves no replica: somebody wrote that by hand, and nobody could ever finish it.
+        A broker listed as added or removed counts only if it is a replica, and is not listed as both; a move that
+        leaves no replica does not count: it was written by hand and could never finish.
     Raises:
         Undecodable: not a topic's JSON.
     """
@@ -142,7 +142,7 @@ def decode(data: bytes) -> Topic:
 
 
 def decode_maps(data: bytes) -> TopicMaps:
-    """The maps of a topic's znode; `assigned` says what counts of them.
+    """The maps of a topic's znode, which `assigned` interprets.
 
     Raises:
         Undecodable: not a topic's JSON.
@@ -151,7 +151,7 @@ def decode_maps(data: bytes) -> TopicMaps:
 
 
 def assigned(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
-    """What the entries of one partition mean together; see `decode`."""
+    """The assignment that the entries of one partition mean together; see `decode`."""
     if not adding and not removing:
         return Assignment(replicas)
     move = Assignment(
@@ -163,7 +163,7 @@ def assigned(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assign
 
 
 def encode(topic: Topic) -> bytes:
-    """Version 3 where the topic has an id, else version 2, which brokers from 2.4 on read.
+    """Version 3 if the topic has an id, else version 2, which brokers from 2.4 on read.
 
     >>> encode(Topic({0: Assignment((3, 1), (3,), (1,))}))
     b'{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'

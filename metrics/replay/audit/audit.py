@@ -34,15 +34,15 @@ from zk_layout.znodes.topics import Assignment
 
 
 class PartitionAudit:
-    """Judge one partition's writes in order.
+    """Audit one partition's writes in order.
 
     Shape:
-        `is_of_others_too` says whether all that was judged so far depends on nothing but the event and what stood
-        before it. If not, it depends on what came later, too: on a broker that stopped in good order.
+        `is_of_others_too` says whether the verdicts so far depend only on the event and on the state
+        before it. If not, they also depend on something later: a broker that stopped cleanly.
     """
 
     def __init__(self, topic: str, partition: int, terms: Terms, led_from: Mapping[int, Sequence[int]]) -> None:
-        """`led_from` are the transactions in which each broker came to lead the partition."""
+        """`led_from` has, by broker, the transactions in which it became the partition's leader."""
         self._at = TopicPartition(TopicName(topic), PartitionId(partition))
         self._view = TopicView(self._at.topic)
         self._terms = terms
@@ -57,13 +57,13 @@ class PartitionAudit:
         self.is_of_others_too = True
 
     def add(self, event: Happened) -> Finding | None:
-        """Judge the next event; None for what is no write of the partition, or only shows what was known."""
+        """Judge the next event; None if it is no write of the partition, or repeats what was known."""
         found = self._judged(event)
         self.take(event)
         return found
 
     def take(self, event: Happened) -> None:
-        """The next event is not to be judged, but what follows it is."""
+        """Take the next event without judging it, as context for those that follow."""
         match event.kind:
             case "state" if event.isr is None:
                 self._state, self._assignment, self._version, self._topic_version = None, None, -1, -1
@@ -104,7 +104,7 @@ class PartitionAudit:
             self._is_unannounced = self._state is not None
 
     def _before(self, event: Happened) -> Assignment | None:
-        """The assignment before another one; a topic of that name may have been there before it was created."""
+        """The assignment before this one; after a creation, that of a former topic of the same name does not count."""
         return None if event.op == "create" else self._assignment
 
     # ---- the state znode ------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class PartitionAudit:
         return self._finding(event, "state", judged, self._instead(judged[0], cluster))
 
     def _instead(self, verdict: str, cluster: Cluster) -> str:
-        """What our rules would have done, where that is something else."""
+        """The write that our rules would have made, if it differs."""
         if verdict == EXPLAINED:
             return ""
         ours = self._ours(cluster)
@@ -194,12 +194,12 @@ class PartitionAudit:
 
     def _epoch_only(self, now: PartitionState) -> Judgement:
         if self._assignment is None or not self._is_moving:
-            return KAFKA, "epoch", f"leader {now.leader} was told again, with a new epoch"
+            return KAFKA, "epoch", f"leader {now.leader} was announced again, with a new epoch"
         where = stage(self._assignment, now)
         if where is Stage.CATCHING_UP:
             replicas = listed(self._assignment.replicas)
-            return EXPLAINED, "reassignment", f"leader {now.leader} must get the replicas {replicas}"
-        return KAFKA, "reassignment", f"the target is in sync; leader {now.leader} is told of it alone"
+            return EXPLAINED, "reassignment", f"leader {now.leader} must hear of the replicas {replicas}"
+        return KAFKA, "reassignment", f"the target is in sync; leader {now.leader} alone learns of it"
 
     def _led_otherwise(
         self, before: PartitionState, now: PartitionState, event: Happened, cluster: Cluster
@@ -237,13 +237,9 @@ class PartitionAudit:
         if self._assignment is None or self._state is None:
             return None
         case = Case(
-            self._at,
-            self._view,
-            self._assignment,
-            self._state,
-            is_unannounced=self._is_unannounced,
-            is_patience_over=True,
-        )
+            self._at, self._view, self._assignment, self._state,
+            is_unannounced=self._is_unannounced, is_patience_over=True,
+        )  # fmt: skip
         for rule in (leader_election.next_step, reassignment.next_step):
             step = rule(case, cluster)
             if isinstance(step, Change):
@@ -310,7 +306,7 @@ class PartitionAudit:
         return EXPLAINED, "reassignment", f"{self._at} has moved to {listed(before.target)}"
 
     def _legacy_of_failover(self, event: Happened) -> Replicas | None:
-        """What the legacy znode names since before the controller in force was elected."""
+        """The legacy znode's entry for the partition, if it is older than the election of the current controller."""
         claimed = self._terms.at(event.zxid).claimed
         if self._legacy is None or self._legacy_zxid >= claimed:
             return None
@@ -323,9 +319,9 @@ class PartitionAudit:
         return self._assignment is not None and self._assignment.is_moving
 
     def _is_stopping(self, broker: int, event: Happened) -> bool:
-        """Whether a broker was gone, or stopped in good order: it led no more, and soon closed its session itself.
+        """Whether a broker was gone, or stopped cleanly: it led no more, and soon closed its session itself.
 
-        Its leaders may still let it into an ISR: they hear of the shutdown later than its last request to them.
+        Leaders may still add it to an ISR, because they learn of the shutdown after its last request to them.
         """
         if broker not in self._terms.at(event.zxid).brokers:
             return True
@@ -353,12 +349,12 @@ class PartitionAudit:
 
 
 def _is_first_sight(event: Happened, before: Assignment | None) -> bool:
-    """Whether the log has the topic's znode for the first time, and so does not show what it said before."""
+    """Whether this is the topic znode's first write in the log, so that its former content is unknown."""
     return before is None and event.op == "set" and bool(event.is_first)
 
 
 def is_foreign(session: int, term: Term) -> bool:
-    """Whether somebody wrote whom the log shows to be neither controller nor broker."""
+    """Whether the writer's session was neither a controller's nor a broker's."""
     return term.claimed >= 0 and session not in (0, term.session) and session not in term.sessions
 
 
@@ -367,7 +363,7 @@ def _same(ours: PartitionState, now: PartitionState) -> bool:
 
 
 def led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
-    """In which transactions each broker came to lead."""
+    """The transactions in which each broker became the leader."""
     found: dict[int, list[int]] = {}
     leader: int | None = None
     for event in events:
@@ -379,7 +375,7 @@ def led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
 
 
 def findings(topic: str, partition: int, events: Iterable[Happened], terms: Terms) -> Iterator[Finding]:
-    """What the audit says of each write of one partition."""
+    """The audit's finding for each write of one partition."""
     history = list(events)
     audit = PartitionAudit(topic, partition, terms, led_from(history))
     for event in history:

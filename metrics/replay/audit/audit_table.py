@@ -40,7 +40,7 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
 SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _ in _COLUMNS])
 DDL = ", ".join(f"{name} {spark}" for name, _, spark in _COLUMNS)
 
-# Writes that are not about one partition: the kind of znode, and what explains such a write.
+# Writes that concern no single partition: the kind of znode, and the rule that explains such a write.
 _OTHERS = {
     "topic": ("topic", "the topic was written without changing an assignment"),
     "parent": ("creation", "parent of a partition's state"),
@@ -61,7 +61,7 @@ _OTHERS = {
 
 
 def judged(rows: pa.Table, terms: Terms, since_ms: int) -> Iterator[pa.Table]:
-    """What the audit says of the histories of some partitions, given with the columns of `Happened` in their order."""
+    """Findings for the histories of some partitions, whose rows have the columns of `Happened` in their order."""
     alike = situations(rows, terms)
     is_wanted = pc.and_(alike.of_row.is_valid(), pc.greater_equal(whole(rows["time_ms"]), since_ms))
     shown = rows.append_column("number", alike.of_row).append_column("term", alike.term).filter(is_wanted)
@@ -78,7 +78,7 @@ def judged(rows: pa.Table, terms: Terms, since_ms: int) -> Iterator[pa.Table]:
 
 
 def _by_situation(rows: pa.Table, findings: Sequence[Finding], terms: Terms) -> Iterator[pa.Table]:
-    """The rows have what was found of their situations."""
+    """Rows with the findings of their situations."""
     if not rows.num_rows:
         return
     found = table_of([_row(finding, None, None, terms) for finding in findings])
@@ -97,7 +97,7 @@ def _by_situation(rows: pa.Table, findings: Sequence[Finding], terms: Terms) -> 
 
 
 def _one_by_one(rows: pa.Table, is_alone: Any, terms: Terms) -> Iterator[Judged]:
-    """The rows of those events that are alone; the others of their partitions are what stood before."""
+    """Rows judged one by one; the other events of their partitions are only context."""
     events = zip(rows_of(rows.to_batches()), is_alone.to_pylist(), strict=True)
     for (topic, partition), of_one in groupby(events, key=lambda event: event[0][:2]):
         history = [(happened, is_one) for (_, _, happened), is_one in of_one]
@@ -110,7 +110,7 @@ def _one_by_one(rows: pa.Table, is_alone: Any, terms: Terms) -> Iterator[Judged]
 
 
 def write_others(engine: Engine, out: str, terms: Terms, since_ms: int, until_ms: int) -> None:
-    """Add to the table `audit` what is written to none of the partitions."""
+    """Add the writes that belong to no partition to the table `audit`."""
     claims = (found for found in judged_claims(terms.sightings) if since_ms <= found.time_ms <= until_ms)
     write_table(out, "audit", table_of([_row(found, None, None, terms) for found in claims]))
     task = partial(_judge_others, out, Period(since_ms, until_ms), engine.share(terms))
@@ -150,7 +150,7 @@ _OF_OTHERS = ("zxid", "time", "session", "op", "kind", "topic", "partition", "pa
 
 
 def _judge_others(out: str, period: Period, terms: Shared, file: tuple[int, str]) -> Attempt:
-    """Judge what is written to none of the partitions, in one file of `events`; a transaction lies in one file."""
+    """Judge the writes in one file of `events` that belong to no partition; a transaction lies in one file."""
     number, path = file
     rows = read_file(out, ("events", path))
     is_other = ~pc.field("kind").isin(_JUDGED_ELSEWHERE) & (pc.field("op") != "known")
@@ -185,7 +185,7 @@ def _judged(rows: pa.Table, terms: Terms) -> pa.Table:
 
 
 def _written_by(rows: pa.Table, terms: Terms) -> dict[str, Any]:
-    """Whose session wrote, and in which controller epoch."""
+    """The owner of the session that wrote, and the controller epoch."""
     epochs = [terms.at(zxid).epoch or None for zxid in rows["zxid"].to_pylist()]
     return {**_whose(rows["session"], terms), "controller_epoch": pa.array(epochs, pa.int32())}
 

@@ -1,9 +1,9 @@
 """Which writes of partitions are alike, so that one of them need be judged for all?
 
-What the audit says of a write follows, but for a few, from what stood before it - leader, ISR, replicas - what it
-wrote, by whom, and who was there. That is a write's situation. There are far fewer situations than writes, and columns
-find them: each is judged once, by the same rules, and its verdict is that of all writes in it. Writes where more
-counts, such as a version that does not follow or what a broker does later, are left to the fold over the partition.
+The finding for most writes follows from the state before it - leader, ISR, replicas - what it
+wrote, the writer, and the live brokers. That is a write's situation. Situations are far fewer than writes, and columns
+find them: each is judged once, by the same rules, for all writes in it. Writes where more
+counts, such as a skipped version or what a broker does later, are left to the fold over the partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from metrics.replay.partitions.moves import Happened
 from metrics.replay.partitions.partition_fold import rows_of
 from metrics.replay.partitions.terms import Terms
 
-# The partition that situations are judged for; no path, and so no topic, has such a name.
+# The partition for which situations are judged; no path, and so no topic, has such a name.
 ANY_TOPIC, ANY_PARTITION = "\0", 0
 ANYWHERE = f"{ANY_TOPIC}-{ANY_PARTITION}"
 _KNOWN, _CREATE, _SET = "known", "create", "set"
@@ -33,12 +33,12 @@ _LISTS = ("isr", "replicas", "adding", "removing")
 
 
 class Situations(Struct, frozen=True):
-    """Which rows of a table are judged by their situation, and which one by one.
+    """The rows of a table that are judged by their situation, and those judged one by one.
 
     Shape:
-        `of_row` has each row's place in `findings`, null where it is judged otherwise or is nothing to be judged;
-        `term` has each row's place in `Terms.all`. Of a finding neither session nor time are those of all its rows.
-        `is_alone` marks the rows to be judged one by one, and `is_kept` these and what a fold must see before them.
+        `of_row` has each row's index in `findings`, null if it is judged otherwise or not at all;
+        `term` has each row's index in `Terms.all`. A finding's session and time do not hold for all its rows.
+        `is_alone` marks rows to be judged one by one, and `is_kept` these and the rows that a fold needs before them.
     """
 
     findings: Sequence[Finding]
@@ -61,7 +61,7 @@ def situations(rows: pa.Table, terms: Terms) -> Situations:
     of_row = pa.array(place_of, pa.int32()).take(number)
     is_alone = pc.and_(pc.or_(seen.is_assignment, seen.is_state), pc.is_null(of_row))
     is_alone = pc.and_not(is_alone, seen.is_silent)
-    # The leader, the epoch and the version are what the fold must know, but for ISRs between two that change the ISR.
+    # The fold needs leader, epoch and version, and of ISRs between two changes of the ISR nothing.
     is_plain = pc.and_(pc.and_(seen.is_candidate, pc.invert(is_alone)), seen.is_same_term)
     is_needed = pc.invert(is_plain)
     is_before = pc.and_(_following(is_needed), pc.invert(_following(seen.is_first, at_end=True)))
@@ -71,7 +71,7 @@ def situations(rows: pa.Table, terms: Terms) -> Situations:
 
 
 class _Seen:
-    """What columns tell of each row and of what stood before it. Places are rows' numbers, -1 for none."""
+    """Columns about each row and the state before it. Places are rows' numbers, -1 for none."""
 
     def __init__(self, rows: pa.Table, terms: Terms) -> None:
         self._count = rows.num_rows
@@ -101,19 +101,19 @@ class _Seen:
         is_same = pc.and_(pc.equal(self._raised, 0), pc.equal(self.leader, self.leader_before))
         self.is_same_term = pc.and_(pc.and_(self.is_state, self._has_state), is_same)
         is_raise = pc.or_(pc.invert(self._has_state), pc.greater(self._raised, 0))
-        told = self._last(pc.or_(is_deletion, pc.and_(self.is_state, is_raise)))
-        is_told = pc.or_(pc.less(self._last(self.is_assignment), told), pc.less(self.assignment_before, 0))
-        self._is_told = pc.or_(is_told, pc.invert(self._has_state))
+        announced = self._last(pc.or_(is_deletion, pc.and_(self.is_state, is_raise)))
+        is_announced = pc.or_(pc.less(self._last(self.is_assignment), announced), pc.less(self.assignment_before, 0))
+        self._is_announced = pc.or_(is_announced, pc.invert(self._has_state))
 
     def _last(self, mask: Any, but: Any = None) -> Any:
-        """The last row before each, of the same partition, that is marked; none if one is marked `but` since."""
+        """The last marked row before each, of the same partition; none if a row marked `but` came since."""
         marked = mask if but is None else pc.or_(mask, but)
         last = _shifted(pc.fill_null_forward(pc.if_else(marked, self._place, None)))
         last = pc.fill_null(pc.if_else(pc.greater_equal(last, self._start), last, None), -1)
         return last if but is None else pc.if_else(pc.fill_null(but.take(_at(last)), False), -1, last)
 
     def _alike_states(self, column: dict[str, Any], is_deletion: Any, terms: Terms) -> Any:
-        """States whose judgement depends on nothing but their situation, unless a broker stops in good order."""
+        """States whose finding depends only on their situation, unless a broker stops cleanly."""
         epochs = pa.array([term.epoch for term in terms.all], pa.int64()).take(self.term)
         controller = pc.fill_null(column["controller_epoch"], 0)
         fell = pc.less(controller, pc.fill_null(controller.take(self._had), 0))
@@ -130,16 +130,16 @@ class _Seen:
         is_written = pc.is_in(self.op, value_set=pa.array([_CREATE, _SET]))
         is_unwanted = pc.is_in(column["topic"], value_set=pa.array(terms.unwanted, pa.string()))
         is_not = pc.or_(pc.or_(early, is_odd), pc.or_(is_unwanted, is_deletion))
-        return pc.and_not(pc.and_(pc.and_(self.is_state, is_written), pc.and_(self._is_told, is_alike)), is_not)
+        return pc.and_not(pc.and_(pc.and_(self.is_state, is_written), pc.and_(self._is_announced, is_alike)), is_not)
 
     def _alike_assignments(self, column: dict[str, Any]) -> Any:
-        """Those of partitions that are created."""
+        """Assignments of partitions that are created."""
         return pc.and_(self.is_assignment, pc.and_(_is_some(column["replicas"]), pc.equal(self.op, _CREATE)))
 
     def _parts(self, column: dict[str, Any], terms: Terms) -> list[Any]:
-        """What a situation consists of, each part as numbers from 0."""
+        """The parts of a situation, each as numbers from 0."""
         had, stood = self._had, _at(self.assignment_before)
-        # An assignment stands beside the row that it is judged with: its own, or the one before a state.
+        # The assignment with which a row is judged: its own, or the one before a state.
         placed = pc.if_else(self.is_assignment, self._place, stood)
         coded = {name: pc.dictionary_encode(_texts(column[name]), null_encoding="encode") for name in _LISTS}
         lists = {name: codes.indices.cast(pa.int64()) for name, codes in coded.items()}
@@ -160,7 +160,7 @@ class _Seen:
         ]  # fmt: skip
 
     def _are_foreign(self, sessions: Any, terms: Terms) -> Any:
-        """Whether somebody wrote whom the log shows to be neither controller nor broker at that time."""
+        """Whether the writer's session was then neither a controller's nor a broker's."""
         number = pc.dictionary_encode(sessions)
         held = number.dictionary.to_pylist()
         pairs = pc.dictionary_encode(pc.add(pc.multiply(number.indices.cast(pa.int64()), len(terms.all)), self.term))
@@ -174,7 +174,7 @@ def _brokers_of(texts: Any) -> list[list[int]]:
 
 
 def _of_terms(what: Sequence[Any], term: Any) -> Any:
-    """What each row's term is like, as a number."""
+    """The kind of each row's term, as a number."""
     numbers: dict[Any, int] = {}
     return pa.array([numbers.setdefault(one, len(numbers)) for one in what], pa.int64()).take(term)
 
@@ -182,7 +182,7 @@ def _of_terms(what: Sequence[Any], term: Any) -> Any:
 def _dead(
     named: Sequence[tuple[list[list[int]], list[Any]]], live: Sequence[Iterable[int]], term: Any
 ) -> Iterator[Any]:
-    """Which of the brokers that a write and what stood before it name were not there: bits, in words of 62 brokers."""
+    """The brokers named by a write or the state before it that were not live: bits, in words of 62 brokers."""
     brokers = sorted({broker for lists, _ in named for one in lists for broker in one})
     for first in range(0, len(brokers), _WORD):
         bit = {broker: 1 << number for number, broker in enumerate(brokers[first : first + _WORD])}
@@ -196,7 +196,7 @@ def _bits(lists: Sequence[Iterable[int]], bit: dict[int, int]) -> Any:
 
 
 def _numbered(seen: _Seen) -> tuple[Any, Any]:
-    """The number of each write's situation, null where it is shared by none; and the first row of each situation."""
+    """The number of each write's situation, null if no other write shares it; and the first row of each situation."""
     number = pc.if_else(seen.is_candidate, 0, None)
     for part in seen.parts:
         count = (pc.max(part).as_py() or 0) + 1
@@ -204,14 +204,14 @@ def _numbered(seen: _Seen) -> tuple[Any, Any]:
     places = pa.table({"number": number, "place": pa.array(range(len(number)), pa.int64())})
     how = [("place", "min"), ("place", "count")]
     places = places.filter(pc.is_valid(number)).group_by("number", use_threads=False).aggregate(how).sort_by("number")
-    # One write alone is judged sooner where it stands.
+    # A single write is judged faster in the fold.
     is_shared = pc.greater(whole(places["place_count"]), 1)
     shared = pc.if_else(is_shared, pc.subtract(pc.cumulative_sum(is_shared.cast(pa.int64())), 1), None)
     return shared.take(number), whole(places["place_min"]).filter(is_shared)
 
 
 def _judged(rows: pa.Table, seen: _Seen, first: Any, terms: Terms) -> Iterable[Finding | None]:
-    """What is said of each situation, by the first row in it; None where that depends on more."""
+    """The finding for each situation, from its first row; None if it depends on more."""
     before = (_happened(rows, places.take(first)) for places in (seen.assignment_before, seen.state_before))
     for stood, event in zip(zip(*before, strict=True), _happened(rows, first), strict=True):
         audit = PartitionAudit(ANY_TOPIC, ANY_PARTITION, terms, {})
@@ -222,7 +222,7 @@ def _judged(rows: pa.Table, seen: _Seen, first: Any, terms: Terms) -> Iterable[F
 
 
 def _happened(rows: pa.Table, places: Any) -> Iterator[tuple[Happened, ...]]:
-    """What happened at each of these places; nothing where there is none."""
+    """The event at each of these places; None where there is none."""
     is_there = pc.greater_equal(places, 0)
     found = rows_of(rows.take(places.filter(is_there)).to_batches())
     for is_one in is_there.to_pylist():
@@ -245,17 +245,17 @@ def _is_as_before(column: Any) -> Any:
 
 
 def _shifted(column: Any) -> Any:
-    """Each row has the value of the row before."""
+    """Shift by one: each row gets the value of the row before."""
     return pa.concat_arrays([pa.nulls(1, column.type), column.slice(0, len(column) - 1)]) if len(column) else column
 
 
 def _following(marks: Any, *, at_end: bool = False) -> Any:
-    """Each row has the mark of the row behind."""
+    """Shift by one: each row gets the mark of the row after it."""
     return pa.concat_arrays([marks.slice(1), pa.array([at_end])]) if len(marks) else marks
 
 
 def _at(places: Any) -> Any:
-    """Places to take from, null for none."""
+    """Indexes for `take`, null for none."""
     return pc.if_else(pc.less(places, 0), None, places)
 
 
@@ -268,6 +268,6 @@ def _texts(lists: Any) -> Any:
 
 
 def _numbers(values: Any, *, keep_null: bool = False) -> Any:
-    """Equal values have equal numbers, from 0; null is a value like any other unless it is kept."""
+    """Number the values from 0, equal ones alike; null is a value too, unless it is kept."""
     how = "mask" if keep_null else "encode"
     return pc.dictionary_encode(values, null_encoding=how).indices.cast(pa.int64())

@@ -1,4 +1,4 @@
-"""What can the audit say of a write?"""
+"""What can the audit find for a write?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Judgement = tuple[str, str, str]  # verdict, rule, why
 
 
 class Finding(Struct, frozen=True):
-    """What the audit says of one write.
+    """The audit's finding for one write.
 
     Shape:
         `verdict` is explained (our rules would write the same, or the cause is on record), kafka's own way (a
-        write that ours would not need), listed (nothing explains it) or violation. `rule` names what explains it;
-        `ours` is what our rules would have done, empty where that is the same. `session` wrote it, 0 where that is
+        write that ours would not need), listed (nothing explains it) or violation. `rule` names the explanation;
+        `ours` is what our rules would have done, empty if the same. `session` wrote it, 0 if that is
         not known.
     """
 

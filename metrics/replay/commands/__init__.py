@@ -1,1 +1,1 @@
-"""What can a person or a notebook ask of the replay?"""
+"""Which commands and functions does the replay offer?"""

@@ -24,7 +24,7 @@ class PointInTime(Struct, frozen=True):
     """The cluster as ZooKeeper showed it after one transaction.
 
     Shape:
-        `since` is the transaction from which on it is known, where nothing shows what was there before; else 0.
+        `since` is the transaction from which on it is known, if nothing shows the time before; else 0.
     """
 
     zxid: int
@@ -52,7 +52,7 @@ class PointInTime(Struct, frozen=True):
 
     @property
     def under_replicated(self) -> tuple[TopicPartition, ...]:
-        """The partitions with fewer replicas in sync than there are to be, as Kafka counts."""
+        """The under-replicated partitions, as Kafka counts."""
         return tuple(
             sorted(
                 at
@@ -80,12 +80,12 @@ def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME,
 
 
 def cluster_of(tree: Tree, since: int, chroot: str = "") -> PointInTime:
-    """The cluster that znodes show; `since` is from when on they are known."""
+    """The cluster that these znodes describe; `since` is the transaction from which on they are known."""
     return structs.replace(folded(facts_of(tree, chroot), tree.last_zxid), since=since)
 
 
 def folded(facts: Iterable[Fact], zxid: int) -> PointInTime:
-    """The cluster that facts describe, folded as a controller folds them; who led is no part of its state."""
+    """The cluster that facts describe, folded as a controller folds them; its state does not include the leader."""
     cluster = ClusterState()
     controller, epoch = None, 0
     for fact in facts:
@@ -108,10 +108,10 @@ def folded(facts: Iterable[Fact], zxid: int) -> PointInTime:
 
 
 def moment(history: History, text: str) -> int:
-    """The zxid that a person means: a zxid (`0x2a` or `42`), or a time in ISO form, UTC where no zone is given.
+    """The zxid that the text stands for: a zxid (`0x2a` or `42`), or a time in ISO form, UTC without a zone.
 
     Raises:
-        ValueError: neither, or nothing is known of what was then.
+        ValueError: neither, or the state at that time is unknown.
     """
     try:
         zxid = int(text, 0)
@@ -140,7 +140,7 @@ def as_time(at_ms: int) -> str:
 
 
 def time_ms(text: str) -> int:
-    """A time in ISO form, in milliseconds; UTC where it names no zone.
+    """A time in ISO form, in milliseconds; UTC without a zone.
 
     >>> time_ms("2026-11-21T08:07:00")
     1795248420000
@@ -158,9 +158,9 @@ def time_ms(text: str) -> int:
 
 
 def as_reassignment_json(state: PointInTime, only: frozenset[TopicPartition] | None = None) -> bytes:
-    """The assignments as `kafka-reassign-partitions --reassignment-json-file` reads them, to go back to them.
+    """The JSON with which `kafka-reassign-partitions --reassignment-json-file` restores these assignments.
 
-    Of a partition that was moving its target is taken.
+    For a partition that was moving it has the target.
     """
     chosen = sorted(at for at in state.assignments if only is None or at in only)
     entries = [

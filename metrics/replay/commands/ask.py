@@ -1,7 +1,7 @@
-"""What happened to one partition around one time: who moved it, through which door, and what did each stage wait for?
+"""What happened to one partition around one time: who moved it, by which interface, and what did each stage wait for?
 
-Source: the files of ZooKeeper alone. They name sessions, which the registrations and the claim of their time turn into
-brokers; the client of a request, and its principal, no file of ZooKeeper knows.
+Source: ZooKeeper's files alone. They name sessions, which the registrations and the claim of that time turn into
+brokers; they do not know a request's client or its principal.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _MOVED = ("assignment", "legacy_move", "znode_move", "state")
 
 
 class Who(Struct, frozen=True):
-    """Who wrote something.
+    """The writer of a znode.
 
     Shape:
-        `broker` and `host` are None where the session is that of another client of ZooKeeper, or nothing shows whose.
+        `broker` and `host` are None if the session was another ZooKeeper client's, or its owner is unknown.
     """
 
     session: int
@@ -57,14 +57,14 @@ class Who(Struct, frozen=True):
     is_controller: bool = False
 
     def __str__(self) -> str:
-        """As people say it."""
+        """For a person."""
         if self.broker is None:
             return f"a client of ZooKeeper that is no broker (session {self.session:#x})"
         at = f" at {self.host}" if self.host else ""
         return f"{'controller' if self.is_controller else 'broker'} {self.broker}{at}"
 
 
-class StageTold(Struct, frozen=True):
+class StageReport(Struct, frozen=True):
     """How long a stage of a move took, and why."""
 
     stage: str
@@ -72,8 +72,8 @@ class StageTold(Struct, frozen=True):
     why: str
 
 
-class MoveTold(Struct, frozen=True):
-    """One move: who asked for it and who wrote it, through which door, its stages, and what was amiss meanwhile."""
+class MoveReport(Struct, frozen=True):
+    """One move: who requested and who wrote it, by which interface, its stages, and problems meanwhile."""
 
     from_replicas: Replicas
     to_replicas: Replicas
@@ -85,12 +85,12 @@ class MoveTold(Struct, frozen=True):
     ended_at: str | None
     lasted_ms: int
     outcome: str
-    stages: tuple[StageTold, ...]
+    stages: tuple[StageReport, ...]
     meanwhile: tuple[str, ...]
 
 
 class Story(Struct, frozen=True):
-    """A partition at a time, why it was written last, and the move it was in, or that came before."""
+    """A partition at a time, why it was written last, and the move it was in, or the last one before."""
 
     partition: str
     at: str
@@ -99,7 +99,7 @@ class Story(Struct, frozen=True):
     replicas: Replicas | None
     last_at: str | None
     last_why: str | None
-    move: MoveTold | None
+    move: MoveReport | None
 
     @property
     def lines(self) -> Iterator[str]:
@@ -120,7 +120,7 @@ class Story(Struct, frozen=True):
         )
         by = f" by {move.asked_by}" if move.asked_by else ""
         yield f"{_DOORS[move.origin]}{by}; written by {move.written_by}, controller epoch {move.controller_epoch}"
-        yield from (f"{told.stage} took {lasted(told.lasted_ms)}: {told.why}" for told in move.stages)
+        yield from (f"{stage.stage} took {lasted(stage.lasted_ms)}: {stage.why}" for stage in move.stages)
         yield from (f"meanwhile {what}" for what in move.meanwhile)
 
 
@@ -137,7 +137,7 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
         job = Job(tuple(paths), out, chroot)
         engine = Local()
         looked = look(job, engine.cores)
-        bulk.run(engine, looked.splits, looked.whereabouts, out, chroot)
+        bulk.run(engine, looked.splits, looked.last_writes, out, chroot)
         bulk.join_edges(engine, out)
         events = _history(out, at)
         seen = bulk.written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
@@ -155,7 +155,7 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
         *((standing[0].leader, standing[0].isr) if standing else (None, None)),
         placed[0].replicas if placed else None,
         as_time(found[0].time_ms) if found else None, found[0].why if found else None,
-        _told(moves[0], events, terms, history, chroot) if moves else None,
+        _report(moves[0], events, terms, history, chroot) if moves else None,
     )  # fmt: skip
 
 
@@ -186,10 +186,10 @@ def _history(out: str, at: TopicPartition) -> list[Happened]:
     return [event for _, _, event in rows_of(in_order([events, states]).to_batches())]
 
 
-def _told(move: Move, events: Sequence[Happened], terms: Terms, history: History, chroot: str) -> MoveTold:
+def _report(move: Move, events: Sequence[Happened], terms: Terms, history: History, chroot: str) -> MoveReport:
     known = list(facts_of(state_at(history, [], move.started_zxid), chroot))
     end_ms = history.pieces[-1].to_ms if move.ended_ms is None else move.ended_ms
-    return MoveTold(
+    return MoveReport(
         move.from_replicas, move.assignment.target, move.origin, _asked_by(move, events, known),
         _who(move.session, known), terms.at(move.started_zxid).epoch, as_time(move.started_ms),
         None if move.ended_ms is None else as_time(move.ended_ms), end_ms - move.started_ms, move.outcome,
@@ -198,14 +198,14 @@ def _told(move: Move, events: Sequence[Happened], terms: Terms, history: History
 
 
 def _asked_by(move: Move, events: Sequence[Happened], known: Sequence[Fact]) -> Who | None:
-    """Who wrote the znode that asked for the move."""
+    """The writer of the znode that requested the move."""
     kind = {"legacy": "legacy_move", "znode": "znode_move"}.get(move.origin)
     asked = [e for e in events if e.kind == kind and e.zxid <= move.started_zxid and e.replicas]
     return _who(asked[-1].session, known) if asked else None
 
 
 def _who(session: int, known: Sequence[Fact]) -> Who:
-    """Whose session it was, as the znodes of that time show it."""
+    """The owner of a session, as the znodes of that time show it."""
     brokers: dict[int, tuple[int, str | None]] = {}
     hosts: dict[int, str | None] = {}
     leads: int | None = None
@@ -221,7 +221,7 @@ def _who(session: int, known: Sequence[Fact]) -> Who:
     return Who(session, *brokers.get(session, (None, None)))
 
 
-def _stages(move: Move, end_ms: int) -> Iterator[StageTold]:
+def _stages(move: Move, end_ms: int) -> Iterator[StageReport]:
     for stage, why in (
         (Stage.CATCHING_UP, _caught_up(move)),
         (Stage.HANDING_OVER, _handed_over(move)),
@@ -231,7 +231,7 @@ def _stages(move: Move, end_ms: int) -> Iterator[StageTold]:
         if move.ended_ms is None and move.standing is not None and move.standing.stage == stage.value:
             spent = end_ms - move.started_ms - sum(move.stage_ms.values())
         if spent:
-            yield StageTold(stage.value, spent, why)
+            yield StageReport(stage.value, spent, why)
 
 
 def _caught_up(move: Move) -> str:
@@ -244,7 +244,7 @@ def _caught_up(move: Move) -> str:
 
 
 def _handed_over(move: Move) -> str:
-    """What became of leader and ISR once the target was in sync."""
+    """The leader's and ISR's changes once the target was in sync."""
     since = [m for m in move.milestones if move.in_sync_ms is not None and m.time_ms >= move.in_sync_ms]
     if not since:
         return "the leader and the ISR were still to become the target's"
@@ -253,7 +253,7 @@ def _handed_over(move: Move) -> str:
 
 
 def _meanwhile(move: Move, end_ms: int, terms: Terms) -> Iterator[str]:
-    """What was not there while it lasted, and what it waited for in its longest pause."""
+    """Brokers that were down during the move, and what it waited for in its longest pause."""
     last = 2**63 - 1 if move.ended_zxid is None else move.ended_zxid
     seen = terms.between(move.started_zxid, last)
     begins = [max(term.time_ms, move.started_ms) for term in seen]

@@ -30,18 +30,18 @@ cd [PATH], pwd       where one is; help; exit"""
 
 
 class Wrong(ValueError):
-    """A command that nobody can carry out."""
+    """An invalid command."""
 
 
 class Found(Struct, frozen=True):
-    """What a command answers: a line for a person, and the same for a program."""
+    """A command's answer: a line for a person, and the same for a program."""
 
     line: str
     value: Any
 
 
 class Browser:
-    """The znodes of one state, and where one is among them."""
+    """The znodes of one state, and the current path."""
 
     def __init__(self, nodes: Mapping[str, Node], home: str = "") -> None:
         """`home` is Kafka's own path within ZooKeeper."""
@@ -57,10 +57,10 @@ class Browser:
         }  # fmt: skip
 
     def run(self, line: str) -> Iterator[Found]:
-        """What a command answers.
+        """Run a command and return its answers.
 
         Raises:
-            Wrong: there is no such command, or no such znode.
+            Wrong: no such command, or no such znode.
         """
         try:
             name, *words = shlex.split(line)
@@ -101,12 +101,12 @@ class Browser:
         path = self._there(words)
         node = self._nodes[path]
         owner = f"{node.owner:#x}" if is_session_owner(node.owner) else None
-        told = {
+        stat = {
             "path": path, "created": as_time(node.ctime_ms), "created_zxid": f"{node.czxid:#x}",
             "written": as_time(node.mtime_ms), "written_zxid": f"{node.mzxid:#x}", "version": node.version,
             "session": owner, "bytes": len(node.data or b""), "children": len(self._children.get(path, ())),
         }  # fmt: skip
-        yield Found("\n".join(f"{name:13} {'–' if value is None else value}" for name, value in told.items()), told)
+        yield Found("\n".join(f"{name:13} {'–' if value is None else value}" for name, value in stat.items()), stat)
 
     def _find(self, words: Sequence[str]) -> Iterator[Found]:
         if not words:

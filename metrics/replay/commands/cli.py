@@ -36,7 +36,7 @@ class _OrAsk(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """That of the command that is meant."""
+        """The context of the replay, or of `ask` or `browse`."""
         for command in (ask, browse):
             if args[:1] == [command.name]:
                 return command.make_context(f"{info_name} {command.name}", args[1:], parent, **extra)
@@ -52,30 +52,30 @@ class _OrAsk(click.Command):
 @click.argument("partition")
 @click.argument("when")
 @click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
-@click.option("--json", "as_json", is_flag=True, help="The same for a program.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_json: bool) -> None:
-    """What happened to PARTITION (as orders-0) at a time or zxid, or before: who moved it, and why it took as long."""
+    """Show what happened to PARTITION (as orders-0) up to a time or zxid: who moved it, and why it took so long."""
     try:
         from metrics.replay.commands.ask import story
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
     try:
-        told = story(paths, partition, when, chroot)
+        found = story(paths, partition, when, chroot)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(msgspec.json.encode(told) if as_json else "\n".join(told.lines))
+    click.echo(msgspec.json.encode(found) if as_json else "\n".join(found.lines))
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR…")
 @click.option("--as-of", "when", metavar="WHEN", help="The znodes after this time or zxid, by default the last.")
 @click.option(
-    "--run", "lines", multiple=True, metavar="COMMAND", help="Only this, such as 'cat /controller'; may be repeated."
+    "--run", "lines", multiple=True, metavar="COMMAND", help="Run this and exit ('cat /controller'); may be repeated."
 )
-@click.option("--chroot", default="", help="Kafka's path within ZooKeeper, to begin at.")
-@click.option("--json", "as_json", is_flag=True, help="Answers for a program, each a line.")
+@click.option("--chroot", default="", help="Kafka's path within ZooKeeper; start there.")
+@click.option("--json", "as_json", is_flag=True, help="Print each answer as a line of JSON.")
 def browse(paths: tuple[str, ...], when: str | None, lines: tuple[str, ...], chroot: str, *, as_json: bool) -> None:
-    """Look at what ZooKeeper held at a time or zxid: ls, cat, stat, find, grep, tree. Secrets are hidden."""
+    """Browse what ZooKeeper held at a time or zxid: ls, cat, stat, find, grep, tree. Secrets are hidden."""
     from metrics.replay.commands.as_of import moment
     from metrics.replay.commands.browse import Browser, Wrong
     from metrics.replay.files.sources import stored_files
@@ -104,7 +104,7 @@ def browse(paths: tuple[str, ...], when: str | None, lines: tuple[str, ...], chr
 
 
 def _asked_for(where: Callable[[], str]) -> Iterator[str]:
-    """What a person types, until the end."""
+    """The commands that a person types, until the end."""
     is_person = sys.stdin.isatty()
     while True:
         if is_person:
@@ -118,17 +118,17 @@ def _asked_for(where: Callable[[], str]) -> Iterator[str]:
 
 @click.command(cls=_OrAsk)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR…")
-@click.option("--out", default="replay", show_default=True, help="Where the tables and the report go.")
+@click.option("--out", default="replay", show_default=True, help="Directory for the tables and the report.")
 @click.option("--since", metavar="TIME", help="Show what happened from this time on (ISO form, UTC by default).")
 @click.option("--until", metavar="TIME", help="Show what happened up to this time.")
-@click.option("--as-of", "as_of", metavar="WHEN", help="Only the state after this time or zxid.")
-@click.option("--diff", "diff", metavar="WHEN", help="With --as-of: what changed since this earlier time or zxid.")
+@click.option("--as-of", "as_of", metavar="WHEN", help="Show only the state after this time or zxid.")
+@click.option("--diff", "diff", metavar="WHEN", help="With --as-of: show what changed since this earlier time or zxid.")
 @click.option(
     "--engine",
     type=click.Choice([AUTO, LOCAL, SPARK]),
     default=AUTO,
     show_default=True,
-    help="This process, quick for little, or Spark; auto: Spark above 64 MiB, or with --master or --conf.",
+    help="On this machine without Java, or Spark; auto: Spark above 4 GiB, or with --master or --conf.",
 )
 @click.option("--master", metavar="URL", help="Spark's master, by default local[*].")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
@@ -141,9 +141,9 @@ def _asked_for(where: Callable[[], str]) -> Iterator[str]:
 )
 @click.option("--table", "tables", multiple=True, help="Only this table; may be repeated.")
 @click.option(
-    "--anew", is_flag=True, help="Read everything, also what the last replay into the same directory has read."
+    "--anew", is_flag=True, help="Read everything, even what the last replay into the same directory has read."
 )
-@click.option("--damage-is-fatal", is_flag=True, help="End with 2 if any file is damaged or missing.")
+@click.option("--damage-is-fatal", is_flag=True, help="Exit with 2 if any file is damaged or missing.")
 def replay(  # noqa: PLR0913  # click gives each option as an argument
     paths: tuple[str, ...],
     out: str,
@@ -163,10 +163,10 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
 ) -> None:
     """A cluster's history from ZooKeeper's own files.
 
-    DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both where logs
-    and snapshots are apart. Files are only read. Writes Parquet tables and report.html below --out.
+    DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both if logs
+    and snapshots have separate directories. Files are only read. Writes Parquet tables and report.html below --out.
 
-    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead, `replay browse DIR…` shows znodes.
+    `replay ask DIR… PARTITION WHEN` shows the story of one partition instead, `replay browse DIR…` shows znodes.
     """
     try:
         from metrics.replay.commands.as_of import time_ms
@@ -249,7 +249,7 @@ def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
 
 
 def _here(job: Job, cores: int) -> tuple[Summary, int]:
-    """Compute the tables and the report on this machine, without Spark; and how many tables there are."""
+    """Compute the tables and the report on this machine, without Spark; return the number of tables."""
     from metrics.replay.commands.jobs import look
     from metrics.replay.engine.engines import Local
 
@@ -260,7 +260,7 @@ def _here(job: Job, cores: int) -> tuple[Summary, int]:
 
 
 def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> tuple[Summary, int]:
-    """The same by Spark; what it and its Java say is kept only if it fails."""
+    """The same with Spark; its output and Java's is kept only if it fails."""
     from metrics.replay.spark import session
 
     try:
@@ -288,7 +288,7 @@ def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> 
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Whether Ctrl-C led to this: once it has come, PySpark still tells Java of the call's end, which may fail."""
+    """Whether Ctrl-C caused this error: PySpark then still reports the call's end to Java, which may fail."""
     cause = error.__context__
     return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
@@ -300,7 +300,7 @@ def _start(master: str | None, settings: dict[str, str]) -> SparkContext:
 
 
 def _on_spark(job: Job, start: Callable[[], SparkContext], said: int, bars: Progress) -> tuple[Summary, int]:
-    """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
+    """Survey the files while Spark starts, compute the tables and write the report; return the number of tables."""
     from metrics.replay.commands.jobs import look
     from metrics.replay.engine.engines import OnSpark, UntilThere
     from metrics.replay.spark import session
@@ -351,7 +351,7 @@ def _progress() -> Progress:
 
 
 def _stderr() -> TextIO:
-    """Where the progress is shown while Spark's own words go elsewhere."""
+    """A standard error for the progress, while Spark's output goes elsewhere."""
     try:
         return os.fdopen(os.dup(sys.stderr.fileno()), "w")
     except (OSError, ValueError):
@@ -386,7 +386,7 @@ def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, 
         before = cluster_of(earlier, since, chroot)
         for line in (*differences(before, state), *setting_changes(earlier.nodes, tree.nodes, chroot.rstrip("/"))):
             click.echo(line)
-        # The way back leads to what was, and only where that differs.
+        # The way back restores what was, only where it differs.
         only = changed_partitions(before, state)
         state = before
     if state.since and not state.assignments:

@@ -1,4 +1,4 @@
-"""Which tables are computed, in which order, and where do they go? The whole replay of a data directory."""
+"""Which tables are computed, in which order, and where are they written? The whole replay of a data directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metrics.replay.engine.period import Period
 from metrics.replay.engine.reduction import Summing, together
 from metrics.replay.engine.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
 from metrics.replay.engine.tasks import Engine
-from metrics.replay.events.splits import Done, Split, Whereabouts, plan
+from metrics.replay.events.splits import Done, LastWrites, Split, plan
 from metrics.replay.files.indexing import DEFAULT_SPLIT_BYTES, Work, here
 from metrics.replay.files.output import MANIFEST, REMEMBERED, Output
 from metrics.replay.files.sources import located, size_of, stored_files
@@ -35,18 +35,18 @@ ALL = (
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
 TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
-# Up to here one process is done before others have started; up to there processes, before Spark has gained anything.
+# Below the first one process is done before others have started; below the second processes are, before Spark pays.
 BRIEF_BYTES, LOCAL_BYTES = 64 << 20, 4 << 30
 LARGEST_SPLIT_BYTES = 128 << 20
 
 
 class Job(Struct, frozen=True):
-    """What to read and what to make of it.
+    """What to read, and which tables to make.
 
     Shape:
-        `since` and `until` (milliseconds) choose what is shown; everything before is read all the same, because
-        a state follows from what came before. `tables` are names from ALL. What a replay into the same directory has
-        read is not read again, unless it `is_anew`.
+        `since` and `until` (milliseconds) choose what is shown; everything before is read nevertheless, because
+        a state follows from former ones. `tables` are names from ALL. What a replay into the same directory has
+        read is read again only if `is_anew`.
     """
 
     paths: tuple[str, ...]
@@ -61,7 +61,7 @@ class Job(Struct, frozen=True):
     is_anew: bool = False
 
     def __post_init__(self) -> None:
-        """Places are named so that every process finds them, wherever it was started."""
+        """Make places absolute, so that every process finds them."""
         structs.force_setattr(self, "paths", tuple(map(located, self.paths)))
         structs.force_setattr(self, "out", located(self.out))
 
@@ -74,15 +74,15 @@ class Result(Struct, frozen=True):
 
 
 class Looked(Struct, frozen=True):
-    """What is to be read, found before Spark is needed.
+    """The plan of what to read, made before Spark is needed.
 
     Shape:
-        `times_ms` are the earliest and the latest time of all transactions, None where there are none. `known` is what
-        was read before and still holds; its splits are not among `splits`.
+        `times_ms` are the earliest and the latest time of all transactions, None if there are none. `known` is what
+        a former replay read and still holds; its splits are not among `splits`.
     """
 
     splits: tuple[Split, ...]
-    whereabouts: Whereabouts
+    last_writes: LastWrites
     damage: tuple[Damage, ...]
     seconds: float
     times_ms: tuple[int, int] | None
@@ -90,7 +90,7 @@ class Looked(Struct, frozen=True):
     known: Remembered | None = None
 
     def check(self, job: Job) -> None:
-        """See whether anything happened in the time that is to be shown.
+        """Check that anything happened in the time to show.
 
         Raises:
             ValueError: nothing did.
@@ -105,9 +105,9 @@ class Looked(Struct, frozen=True):
 
 
 def look(job: Job, cores: int, work: Work = here) -> Looked:
-    """Go through the logs: where they can be cut, what is damaged or missing, where each topic was written.
+    """Survey the logs: where they can be cut, what is damaged or missing, where each topic was written.
 
-    `work` is where this is done. What a former replay has gone through is not gone through again.
+    `work` runs the tasks. What a former replay has surveyed is not surveyed again.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
@@ -127,14 +127,14 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
     count = max((split.number + 1 for split in planned.splits), default=0)
     times = [time_ms for piece in history.pieces for time_ms in (piece.from_ms, piece.to_ms)]
     return Looked(
-        splits, planned.whereabouts, (*history.damage, *planned.damage), time.monotonic() - begun,
+        splits, planned.last_writes, (*history.damage, *planned.damage), time.monotonic() - begun,
         (min(times), max(times)) if times else None,
         Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)), known,
     )  # fmt: skip
 
 
 def bytes_of(job: Job) -> int:
-    """How much there is to read, about.
+    """About how much there is to read.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
@@ -144,12 +144,12 @@ def bytes_of(job: Job) -> int:
 
 
 def run(engine: Engine, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None) -> Result:
-    """Compute the tables and write each as a Parquet directory below `out`, where they replace all former ones at once.
+    """Compute the tables and write each as a Parquet directory below `out`; together they replace all former ones.
 
-    `looked` is what `look` found, where that was done while the engine started.
+    `looked` is the result of `look`, if that ran while the engine started.
 
     Raises:
-        NotOurs: there is something below `out` that no replay has made.
+        NotOurs: `out` holds something that no replay has made.
     """
     names = result_names(job)
     if looked is None:
@@ -173,7 +173,7 @@ def _wanted(job: Job) -> tuple[str, ...]:
 
 
 def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> dict[str, float]:
-    """Write all tables below `out`, which is empty; how long each took."""
+    """Write all tables below `out`, which is empty; return how long each took."""
     seconds: dict[str, float] = {}
     wanted = _wanted(job)
     total = len(wanted) + 3
@@ -207,10 +207,10 @@ def _files_of(splits: Iterable[Split]) -> list[str]:
 def _read_logs(
     engine: Engine, job: Job, looked: Looked, seconds: dict[str, float], progress: Callable[[str, int], None]
 ) -> None:
-    """Write what is read from the logs themselves, and join what spans two splits."""
+    """Write the tables read from the logs themselves, and join rows that span two splits."""
     progress("reading", 1)
     begun = time.monotonic()
-    bulk.run(engine, looked.splits, looked.whereabouts, job.out, job.chroot, looked.damage)
+    bulk.run(engine, looked.splits, looked.last_writes, job.out, job.chroot, looked.damage)
     seconds["read"] = time.monotonic() - begun
     progress("joining", 2)
     begun = time.monotonic()
@@ -219,13 +219,13 @@ def _read_logs(
 
 
 def split_bytes_for(files: tuple[StoredFile, ...], cores: int) -> int:
-    """Splits small enough to keep all cores busy to the end, large enough to leave few edges."""
+    """A size of splits small enough to keep all cores busy to the end, large enough to leave few edges."""
     total = sum(size_of(file.path) for file in files if file.kind == LOG and not file.compression)
     return min(max(total // (4 * cores), DEFAULT_SPLIT_BYTES), LARGEST_SPLIT_BYTES)
 
 
 def _write(engine: Engine, job: Job, name: str) -> None:
-    """Write a table from those that are there."""
+    """Write a table computed from written ones."""
     out = job.out
     if name in (histories.MOVES, histories.AUDIT):
         histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
@@ -236,7 +236,7 @@ def _write(engine: Engine, job: Job, name: str) -> None:
 
 
 def _write_sums(engine: Engine, job: Job, names: Sequence[str]) -> None:
-    """Write what is summed up, all of it together."""
+    """Write all tables that are sums, together."""
     asking = {_SUMS[name]: _summing(job, _SUMS[name]) for name in names}
     found = together(engine, job.out, asking)
     for name in names:
@@ -246,12 +246,12 @@ def _write_sums(engine: Engine, job: Job, names: Sequence[str]) -> None:
 
 
 def _judged_with(job: Job, name: str) -> tuple[str, ...]:
-    """What is written from the same histories."""
+    """The tables written from the same histories."""
     return tuple(table for table in (histories.MOVES, histories.AUDIT) if table in job.tables) or (name,)
 
 
 def _summing(job: Job, name: str) -> Summing[pa.Table]:
-    """What makes a table out of sums."""
+    """The function that makes a table from sums."""
     window, period = health.Window(job.since_ms, job.until_ms), Period(job.since_ms, job.until_ms)
     if name == "znodes":
         return znodes.znodes(period)
@@ -266,7 +266,7 @@ def _summing(job: Job, name: str) -> Summing[pa.Table]:
 
 
 def _settings(job: Job) -> list[min_isr.Setting]:
-    """What topics asked for, from the table `events`."""
+    """The settings of topics, from the table `events`."""
     kind = pc.field("kind") == "config"
     rows = bulk.written(job.out, "events").to_table(columns=[*min_isr.COLUMNS], filter=kind)
     return min_isr.settings(rows.to_pylist(), job.min_isr)
@@ -281,14 +281,14 @@ def _lives(job: Job, name: str) -> pa.Table:
 
 
 def _seen(job: Job) -> list[dict[str, Any]]:
-    """What tells of lives, terms and sessions, oldest first."""
+    """The events about lives, terms and sessions, oldest first."""
     is_one = pc.field("kind").isin(lives.KINDS)
     if job.until_ms is not None:
         is_one &= Period(None, job.until_ms).of("time")
     return lives.in_order(bulk.written(job.out, "events").to_table(columns=[*lives.COLUMNS], filter=is_one))
 
 
-# Of what each of these tables is made.
+# How each of these tables is made.
 _SUMS = {
     **{name: name for name in ("topic_health", "broker_health", "broker_load", "shortages", "znodes", "znode_sizes")},
     "znode_growth": "znode_sizes",
@@ -301,12 +301,12 @@ _LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {
 
 
 def _until_ms(job: Job) -> int:
-    """Until when what has not ended lasts."""
+    """The end of the shown time, at which open periods are cut."""
     return job.until_ms or _last_ms(job.out)
 
 
 def _last_ms(out: str) -> int:
-    """The time of the last thing that happened."""
+    """The time of the last event."""
     last = 0
     for table, column in (("events", "time"), ("partitions", "started_at")):
         times = bulk.written(out, table).to_table(columns=[column])[column]

@@ -1,4 +1,4 @@
-"""What does a person want to know first, and what do the pictures show? One self-contained HTML file."""
+"""Which summary and which charts does the report show? One self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Rows = list[dict[str, Any]]
 
 
 class Summary(Struct, frozen=True):
-    """The sentence a person wants first, and what was damaged."""
+    """The one-sentence summary, and what was damaged."""
 
     sentence: str
     damage: tuple[str, ...]
 
 
 def write_report(engine: Engine, job: Job, result: Result) -> Summary:
-    """Write `report.html` below the job's output, from the tables that are there."""
+    """Write `report.html` below the job's output, from the tables."""
     data = report_data(engine, job.out, result)
     summary = Summary(
         data["sentence"], tuple(f"{d['file']} at byte {d['offset']}: {d['what']}" for d in data["damage"])
@@ -109,7 +109,7 @@ _WORST_TOPICS = [
 
 
 class _Tables:
-    """The tables that were written, those that the report may ask."""
+    """The written tables that the report may read."""
 
     def __init__(self, out: str, result: Result) -> None:
         self._out = out
@@ -129,7 +129,7 @@ class _Tables:
         return list((found if most is None else found.slice(0, most)).to_pylist())
 
     def summed(self, sources: dict[str, Source], combine: Any) -> Summing[Rows]:
-        """The rows that tables of any length are summed up to."""
+        """The rows of sums over tables of any length."""
         if not self._there >= {*sources}:
             return []
         (found,) = yield [Reduction(sources, combine)]
@@ -170,7 +170,7 @@ def sentence(data: dict[str, Any]) -> str:
 
 
 def lasted(time_ms: int) -> str:
-    """A duration as people say it.
+    """A duration for a person.
 
     >>> lasted(950), lasted(61_000), lasted(7_500_000), lasted(200_000_000)
     ('950 ms', '1 min 1 s', '2 h 5 min', '2 d 7 h')
@@ -235,7 +235,7 @@ def _counts(ask: _Tables) -> Summing[dict[str, Any]]:
 
 
 def _durations(ask: _Tables) -> Summing[dict[str, Any]]:
-    """How long moves took: half of them, nearly all, and the slowest."""
+    """Durations of moves: the median, a high percentile, and the slowest."""
 
     def part(rows: pa.Table) -> pa.Table:
         one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
@@ -285,7 +285,7 @@ def _moves(ask: _Tables) -> Summing[list[list[Any]]]:
 
 
 def _pairs(ask: _Tables) -> Summing[Rows]:
-    """From which broker to which replicas moved, and how many."""
+    """How many replicas moved from which broker to which."""
 
     def part(rows: pa.Table) -> pa.Table:
         moves = zip(rows["removing"].to_pylist(), rows["adding"].to_pylist(), strict=True)
@@ -368,7 +368,7 @@ def _sizes(ask: _Tables) -> list[dict[str, Any]]:
 
 
 def _shortages(ask: _Tables) -> Summing[Rows]:
-    """The longest times in which something lacked."""
+    """The longest shortages."""
 
     def longest(rows: pa.Table) -> pa.Table:
         order = [("duration_ms", "descending")]

@@ -24,7 +24,7 @@ _ENTITY = re.compile(rf"{_CONFIGS}({'|'.join(_ENTITIES)})/.")
 
 
 def setting_changes(before: Mapping[str, Node], after: Mapping[str, Node], chroot: str = "") -> Iterator[str]:
-    """One line for each thing that changed, in a stable order; of znodes that are not Kafka's settings nothing."""
+    """One line for each change of Kafka's settings, in a stable order; other znodes are left out."""
     touched = [path for path in before.keys() | after.keys() if _data(before, path) != _data(after, path)]
     for path in sorted(touched):
         if path.startswith(f"{chroot}/"):
@@ -57,7 +57,7 @@ def _came(was: bytes | None, now: bytes | None) -> str:
 
 
 def _entity(path: str) -> str:
-    """Whose settings they are, as `user ann, client app`."""
+    """The entity that the settings belong to, as `user ann, client app`."""
     parts = path.removeprefix(_CONFIGS).split("/")
     pairs = zip(parts[::2], parts[1::2], strict=False)
     return ", ".join(

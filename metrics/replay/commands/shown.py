@@ -1,4 +1,4 @@
-"""What of a znode may be shown to a person? Everything but secrets: passwords, keys, and what they can be guessed from.
+"""Which content of a znode may be shown? Everything but secrets: passwords, keys, and data that reveals them.
 
 Kafka keeps credentials of SCRAM with their salts in `/config/users`, the HMACs of delegation tokens, and passwords of
 brokers' listeners, which it encrypts.
@@ -22,7 +22,7 @@ _ITERATIONS = re.compile(r"iterations=(\d+)")
 
 
 def content(path: str, data: bytes | None) -> Any:
-    """What a znode holds: JSON as values, other text as text, and of anything else how much it is.
+    """A znode's content: JSON as values, other text as text, and for anything else its size.
 
     >>> content("/config/users/ann", b'{"config":{"SCRAM-SHA-256":"salt=a,stored_key=b,server_key=c,iterations=4096"}}')
     {'config': {'SCRAM-SHA-256': '(hidden), iterations=4096'}}
@@ -52,7 +52,7 @@ def setting(name: str, value: str) -> str:
 
 def _text(path: str, data: bytes) -> str:
     if any(f"{folder}/" in path for folder in SENSITIVE):
-        return HIDDEN  # what cannot be read may hold anything
+        return HIDDEN  # unreadable content may hold anything
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,1 +1,1 @@
-"""How is the work cut into tasks, and where are they done?"""
+"""How is the work cut into tasks, and where do they run?"""

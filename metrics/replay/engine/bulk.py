@@ -1,10 +1,10 @@
 """How is a long history read once, on all cores, with nothing sorted that is sorted already?
 
-Each task folds one split and writes its part of `events` and `partitions` itself; only what spans two splits goes
-to `edges` and is put together at the end.
+Each task folds one split and writes its part of `events` and `partitions` itself; only rows that span two splits go
+to `edges` and are joined at the end.
 
-An attempt at a task writes under names of its own. The driver hears of one attempt of each task, however many were
-made, and gives its files their names; whatever else was written is never seen.
+Each attempt at a task writes under its own names. The driver learns of one attempt of each task, however many were
+made, and gives its files their final names; readers never see the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from metrics.replay.events.edges import joined
 from metrics.replay.events.intervals import GONE, Intervals
 from metrics.replay.events.kafka_events import Meaning
 from metrics.replay.events.schemas import WRITTEN, damage_batch, edges_table, intervals_table, others_batch
-from metrics.replay.events.splits import Split, Whereabouts, known_before, meaning_of
+from metrics.replay.events.splits import LastWrites, Split, known_before, meaning_of
 from metrics.replay.events.state_writes import StateWrites
 from metrics.replay.files.output import filesystem_of
 from metrics.replay.files.state import read_records
@@ -35,33 +35,33 @@ from zk_layout.storage.damage import Damage
 
 ROWS_A_GROUP = 250_000
 SCHEMAS = WRITTEN
-JOINED = 1_000_000  # the number of the file with the joined edges, behind those of the tasks
-SURVEY = 999_999  # and of that with what was damaged or missing before any of them
+JOINED = 1_000_000  # the number of the file with the joined edges, after those of the tasks
+SURVEY = 999_999  # and of that with damage found before any of them
 MOST_EDGES = 1_000_000
 
-# The files that one attempt at a task has written, as `table/file`, under names that no reader sees.
+# The files of one attempt at a task, as `table/file`, under names that no reader sees.
 Attempt = tuple[str, ...]
 
 
 def run(
-    engine: Engine, splits: Sequence[Split], whereabouts: Whereabouts, out: str, chroot: str = "",
+    engine: Engine, splits: Sequence[Split], last_writes: LastWrites, out: str, chroot: str = "",
     damage: Sequence[Damage] = (),
 ) -> None:  # fmt: skip
-    """Carry out all splits. Each writes one Parquet file a table below `out`; `damage` is written besides."""
+    """Process all splits. Each writes one Parquet file a table below `out`; `damage` is written, too."""
     for table in SCHEMAS:
         make_directory(f"{out}/{table}")
     survey = Files(out, SURVEY)
     survey.write_damage([*damage])
     settle(out, [survey.close()])
-    settle(out, engine.work(partial(_carry_out_to, out, chroot, engine.share(whereabouts)), splits))
+    settle(out, engine.work(partial(_carry_out_to, out, chroot, engine.share(last_writes)), splits))
 
 
-def _carry_out_to(out: str, chroot: str, whereabouts: Shared, split: Split) -> Attempt:
-    return carry_out(split, Files(out, split.number), chroot, whereabouts.value)
+def _carry_out_to(out: str, chroot: str, last_writes: Shared, split: Split) -> Attempt:
+    return carry_out(split, Files(out, split.number), chroot, last_writes.value)
 
 
 def join_edges(engine: Engine, out: str, most: int = MOST_EDGES) -> None:
-    """Close what spans two splits; here if it is no more than `most` rows, else in tasks."""
+    """Join rows that span two splits; here if they are at most `most`, else in tasks."""
     edges = written(out, "edges")
     count = edges.count_rows()
     if count <= most:
@@ -83,7 +83,7 @@ def _join(out: str, bucket: int, edges: pa.Table) -> Attempt:
 
 
 def settle(out: str, attempts: Iterable[Attempt]) -> None:
-    """Give the files of the attempts that count the names by which they are read."""
+    """Rename the files of the attempts that count to the names that readers know."""
     filesystem, root = filesystem_of(out)
     for aside in (name for attempt in attempts for name in attempt):
         table, _, name = aside.partition("/")
@@ -91,7 +91,7 @@ def settle(out: str, attempts: Iterable[Attempt]) -> None:
 
 
 def clear(out: str, tables: Iterable[str]) -> None:
-    """Remove what attempts have written that do not count."""
+    """Remove files of attempts that do not count."""
     filesystem, root = filesystem_of(out)
     for table in tables:
         for info in filesystem.get_file_info(fs.FileSelector(f"{root}/{table}", allow_not_found=True)):
@@ -100,13 +100,13 @@ def clear(out: str, tables: Iterable[str]) -> None:
 
 
 def written(out: str, table: str) -> Any:
-    """A table below `out`, to be read without Spark."""
+    """A table below `out`, read without Spark."""
     filesystem, inside = filesystem_of(f"{out}/{table}")
     return ds.dataset(inside, schema=SCHEMAS.get(table), format="parquet", filesystem=filesystem)
 
 
 def read_file(out: str, file: File) -> Any:
-    """One file of a table, to be read without Spark."""
+    """One file of a table, read without Spark."""
     table, path = file
     return ds.dataset(path, schema=written(out, table).schema, format="parquet", filesystem=filesystem_of(out)[0])
 
@@ -119,14 +119,14 @@ def write_table(out: str, table: str, rows: pa.Table) -> None:
     settle(out, [files.close()])
 
 
-def carry_out(split: Split, tables: Tables, chroot: str, whereabouts: Whereabouts) -> Attempt:
+def carry_out(split: Split, tables: Tables, chroot: str, last_writes: LastWrites) -> Attempt:
     """Read, fold and write one split."""
     damage: list[Damage] = []
     intervals = Intervals()
     # Rows are plain tuples without cycles; looking for cycles among them would double the time.
     gc.disable()
     try:
-        meaning = meaning_of(split, chroot, intervals, whereabouts)
+        meaning = meaning_of(split, chroot, intervals, last_writes)
         states = StateWrites(meaning, intervals)
         for file, taken in read_records(split.pieces, damage):
             states.add(taken, file, damage)
@@ -142,7 +142,7 @@ def carry_out(split: Split, tables: Tables, chroot: str, whereabouts: Whereabout
 
 
 class Tables(ABC):
-    """Where the rows of tables go."""
+    """A sink for the rows of tables."""
 
     @abstractmethod
     def write(self, table: str, rows: pa.Table) -> None:
@@ -150,10 +150,10 @@ class Tables(ABC):
 
     @abstractmethod
     def close(self) -> Attempt:
-        """There are no more; the files that they went to."""
+        """Finish, and return the files written."""
 
     def take(self, meaning: Meaning, intervals: Intervals, *, is_last: bool = False) -> None:
-        """Write what has been gathered, in large groups."""
+        """Write the gathered rows, in large groups."""
         if meaning.others and (is_last or len(meaning.others) >= ROWS_A_GROUP):
             self.write("events", pa.Table.from_batches([others_batch(meaning.others)]))
             meaning.others.clear()
@@ -166,22 +166,22 @@ class Tables(ABC):
             self.write("edges", edges_table(table.filter(pc.invert(is_final)), starts, intervals.keys))
 
     def write_damage(self, damage: list[Damage]) -> None:
-        """Write what was wrong with the split."""
+        """Write the damage in the split."""
         if damage:
             self.write("damage", pa.Table.from_batches([damage_batch(damage)]))
 
 
 class Files(Tables):
-    """One Parquet file a table, opened when there is something to write, and read by nobody until it is settled."""
+    """One Parquet file a table, opened when there is something to write, hidden from readers until it is settled."""
 
     def __init__(self, out: str, number: int) -> None:
-        """Below `out`, each with this number."""
+        """The files are below `out`, each with this number."""
         self._out = out
         self._name = f".part-{number:05d}.parquet-{uuid4().hex[:12]}"
         self._open: dict[str, Any] = {}
 
     def close(self) -> Attempt:
-        """Finish the files; where they are."""
+        """Finish the files; return their paths."""
         for writer in self._open.values():
             writer.close()
         return tuple(f"{table}/{self._name}" for table in self._open)
@@ -201,6 +201,6 @@ class Files(Tables):
 
 
 def make_directory(path: str) -> None:
-    """Have a directory to write to."""
+    """Make a directory unless it exists."""
     filesystem, inside = filesystem_of(path)
     filesystem.create_dir(inside, recursive=True)

@@ -1,6 +1,6 @@
-"""Where is the work done: in this process, which is quick for little, by processes on all its cores, or by Spark?
+"""Where does the work run: in this process, which is fast for little, in processes on all cores, or on Spark?
 
-All run the same functions over the same rows.
+All engines run the same functions over the same rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """This process, one thing after the other; or as many processes of this machine as cores are to be used."""
+    """This process, one task after the other; or several processes of this machine."""
 
     def __init__(self, cores: int = 1) -> None:
-        """With more than one, `close` it at the end."""
+        """With more than one process, `close` it at the end."""
         self.cores = cores
         self._processes = _processes(cores) if cores > 1 else None
 
@@ -40,22 +40,22 @@ class Local:
             self._processes.close()
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
-        """Do something for each of several; what comes of them, in their order."""
+        """Run the function on each item; return the results in the items' order."""
         return [*self._each(task, of)]
 
     def share(self, value: Any) -> Shared:
-        """Have it here, and in each process once."""
+        """Make a value available here, and once in each process."""
         return _Here(value) if self._processes is None else self._processes.share(value)
 
     def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
-        """What the task makes of each file, as one; there is a file at least."""
+        """Run the task on each file (at least one) and merge the results."""
         found: Of = reduce(both, self._each(task, files))
         return found
 
     def in_buckets(
         self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # as many as there are
     ) -> list[Any]:  # fmt: skip
-        """Go through the files once, and finish each bucket where all its rows have come together: on the disk."""
+        """Distribute the rows of the files over buckets, on disk, and finish each bucket with all its rows."""
         with TemporaryDirectory(prefix="replay-buckets-") as aside:
             places: dict[int, list[str]] = {}
             for kept in self._each(partial(_kept, cut, aside), [*enumerate(files)]):
@@ -64,7 +64,7 @@ class Local:
             return [*self._each(partial(_brought, finish), sorted(places.items()))]
 
     def check_reach(self, paths: Sequence[str]) -> None:
-        """What is here is seen here."""
+        """Local tasks see every local file."""
 
     def _each(self, task: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
         if self._processes is None or len(of) == 1:
@@ -76,26 +76,26 @@ class OnSpark:
     """Spark's tasks."""
 
     def __init__(self, spark: SparkContext | SparkSession) -> None:
-        """A context is enough: nothing here is SQL."""
+        """A context without SQL is enough."""
         self.context: SparkContext = spark.sparkContext if hasattr(spark, "sparkContext") else spark
         self.cores: int = self.context.defaultParallelism
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
-        """Do something for each of several; what comes of them, in their order."""
+        """Run the function on each item; return the results in the items' order."""
         return self.context.parallelize(of, max(len(of), 1)).map(task).collect() if of else []
 
     def share(self, value: Any) -> Shared:
-        """Have it where tasks run, once for each process there."""
+        """Make a value available to tasks, once for each of their processes."""
         return self.context.broadcast(value)
 
     def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
-        """What the task makes of each file, as one; there is a file at least."""
+        """Run the task on each file (at least one) and merge the results."""
         tasks = self.context.parallelize(files, min(len(files), _TASKS_A_CORE * self.cores)).map(task)
         found: Of = tasks.treeReduce(both)
         return found
 
     def in_buckets(self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int) -> list[Any]:
-        """Go through the files once, and finish each bucket where all its rows have come together."""
+        """Distribute the rows of the files over buckets, and finish each bucket with all its rows."""
         if not files:
             return []
         pieces = self.context.parallelize(files, min(len(files), _TASKS_A_CORE * self.cores))
@@ -106,7 +106,7 @@ class OnSpark:
         """Ask each worker for the files.
 
         Raises:
-            NotShared: one does not see them.
+            NotShared: a worker does not see one of them.
         """
         if str(self.context.master).startswith("local"):
             return
@@ -122,24 +122,24 @@ class OnSpark:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class UntilThere:
-    """Work that is done here, one thing after the other, until an engine is there that does the rest."""
+    """Runs tasks here, one after the other, until an engine is ready for the rest."""
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
         self._is_there = Event()
 
     def give(self, engine: Engine | None) -> None:
-        """The engine is there; None if it never will be."""
+        """Hand over to this engine; None if there will never be one."""
         self._engine = engine
         self._is_there.set()
 
     def __call__(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
-        """Do something for each of several.
+        """Run the function on each item.
 
         Raises:
             RuntimeError: there will be no engine.
@@ -163,8 +163,8 @@ def _processes(cores: int) -> Processes:
     return Processes(cores)
 
 
-_TASKS_A_CORE = 4  # few enough to cost little themselves, enough to keep all cores busy to the end
-_ASKED_A_CORE = 3  # so that each worker is asked, most likely
+_TASKS_A_CORE = 4  # few enough to cost little, enough to keep all cores busy to the end
+_ASKED_A_CORE = 3  # so that most likely each worker is asked
 
 
 def _itself(bucket: int) -> int:
@@ -172,7 +172,7 @@ def _itself(bucket: int) -> int:
 
 
 def _sent(cut: Cut, file: File) -> Iterator[tuple[int, bytes]]:
-    """The pieces of a file as they travel."""
+    """The pieces of a file, as they are sent."""
     for bucket, rows in cut(file):
         if rows.num_rows:
             sink = pa.BufferOutputStream()
@@ -181,7 +181,7 @@ def _sent(cut: Cut, file: File) -> Iterator[tuple[int, bytes]]:
 
 
 def _kept(cut: Cut, aside: str, numbered: tuple[int, File]) -> list[tuple[int, str]]:
-    """Where the pieces of a file wait."""
+    """The temporary file in which pieces wait."""
     number, file = numbered
     kept = []
     for bucket, rows in cut(file):
@@ -217,7 +217,7 @@ def _finished(finish: Finish, pieces: Iterable[tuple[int, bytes]]) -> Iterator[A
 
 
 def _unseen(sizes: Sequence[tuple[str, int]], _: int) -> list[tuple[str, str]]:
-    """The first file that is not here as it is elsewhere, and where that is; a log that is being written may grow."""
+    """The first file that is missing or different here, and this host; a live log may have grown."""
     for path, size in sizes:
         try:
             if size_of(path) >= size:

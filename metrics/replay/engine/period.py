@@ -1,4 +1,4 @@
-"""From when to when do writes count?"""
+"""Which period of the history counts?"""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from metrics.replay.events.schemas import TIME
 
 
 class Period(Struct, frozen=True):
-    """From when to when writes count."""
+    """The period in which writes count."""
 
     since_ms: int | None = None
     until_ms: int | None = None
 
     def of(self, column: str) -> Any:
-        """That a column's time lies within."""
+        """Whether a column's time lies within it."""
         is_in: Any = pc.field(column).is_valid()
         for limit_ms, within in ((self.since_ms, pc.greater_equal), (self.until_ms, pc.less_equal)):
             if limit_ms is not None:

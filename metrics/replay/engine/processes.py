@@ -22,14 +22,14 @@ from msgspec import Struct
 from pyspark import cloudpickle
 
 _LOADED = ["metrics.replay.commands.report", "pyspark.cloudpickle"]
-_AHEAD = 2  # for each process: one at work, and one that waits
+_AHEAD = 2  # for each process: one that runs, and one that waits
 
 
 class Processes:
-    """Processes that are started when there is something to do, and end with this one, with `close`, or at an error."""
+    """Processes that start with the first task, and end with this one, with `close`, or at an error."""
 
     def __init__(self, count: int) -> None:
-        """No more than `count` at once."""
+        """Run at most `count` at once."""
         context = get_context("forkserver")
         context.set_forkserver_preload(_LOADED)
         self._count = count
@@ -37,7 +37,7 @@ class Processes:
         self._aside = TemporaryDirectory(prefix="replay-shared-")
 
     def each(self, task: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
-        """What the task makes of each, in their order; what nobody has asked for yet is not hoarded.
+        """The task's result for each item, in order; no more than needed is computed ahead.
 
         Raises:
             BrokenProcessPool: one of the processes was killed.
@@ -51,12 +51,12 @@ class Processes:
             while waiting:
                 yield waiting.popleft().result()
         except BaseException:
-            # Nobody may write any more where what failed is cleared away.
+            # No process may still write while the files of a failed run are removed.
             self._kill()
             raise
 
     def share(self, value: Any) -> Stored:
-        """Have a value in each process that asks for it."""
+        """Make a value available to each process."""
         number = len([*Path(self._aside.name).iterdir()])
         path = Path(self._aside.name) / str(number)
         path.write_bytes(_pickled(value))
@@ -81,12 +81,12 @@ class Stored(Struct, frozen=True):
 
     @property
     def value(self) -> Any:
-        """It itself, read once by each process."""
+        """The value, read once by each process."""
         return _loaded(self.path)
 
 
 def _pickled(value: Any) -> bytes:
-    """As Spark does it, which knows inner functions as well."""
+    """Pickled as by Spark, which supports inner functions, too."""
     made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return made
 
@@ -102,7 +102,7 @@ def _done(what: bytes) -> Any:
 
 
 def _follow() -> None:
-    """End with the process that gives the work, and leave Ctrl-C to it."""
+    """End with the parent process, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""How is a long table summed up? Each of its files by itself, batch by batch, and then what came of them together.
+"""How is a long table summed up? Each of its files, batch by batch, and then the results of the files together.
 
-What is computed so is the same however the rows lie in files, and needs no more memory than its result. Whatever asks
-for sums does so at the same time as the others: one pass over the tables, and one job of Spark's, answers all of them.
+The result does not depend on how rows lie in files, and takes no more memory than itself. Several sums are computed
+at the same time: one pass over the tables, and one job of Spark's, serves all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Of = TypeVar("Of")
 
 
 class Source(Struct, frozen=True):
-    """What is taken from a table: its columns, the rows `where`, and what is made of any of these rows."""
+    """What to read from a table: its columns, the rows `where`, and the function applied to any of these rows."""
 
     columns: tuple[str, ...]
     part: Part
@@ -29,10 +29,10 @@ class Source(Struct, frozen=True):
 
 
 class Reduction(Struct, frozen=True):
-    """Sources by table, and what makes one of several parts.
+    """Sources by table, and how their parts are combined.
 
     Shape:
-        All parts have the same columns. `combine` may be applied to parts and to what it has made of parts, in any
+        All parts have the same columns. `combine` may be applied to parts and to its own results, in any
         order, with the same result.
     """
 
@@ -40,12 +40,12 @@ class Reduction(Struct, frozen=True):
     combine: Part
 
 
-# What asks for tables to be summed up, is sent what came of that, and may ask again.
+# A generator that yields the sums it needs, is sent their results, and may yield again.
 Summing = Generator[Sequence[Reduction], Sequence[pa.Table], Of]
 
 
 def together(engine: Engine, out: str, asking: Mapping[str, Summing[Any]]) -> dict[str, Any]:
-    """What each of several returns. All that they ask for at a time is one pass over the tables below `out`."""
+    """Run several, and return their results. All their sums at a time take one pass over the tables below `out`."""
     done: dict[str, Any] = {}
     answers: dict[str, Sequence[pa.Table] | None] = dict.fromkeys(asking)
     while answers:
@@ -84,7 +84,7 @@ def _nothing(out: str, reduction: Reduction) -> pa.Table:
     return reduction.combine(pa.concat_tables(parts))
 
 
-# By the number of their reduction.
+# By the index of their reduction.
 Parts = dict[int, pa.Table]
 
 
@@ -109,14 +109,14 @@ def _of_file(out: str, reductions: Sequence[Reduction], file: File) -> Parts:
 
 
 def _is_read_alike(a: Source, b: Source) -> bool:
-    """Whether one reading serves both."""
+    """Whether both can share one reading of the file."""
     if a.where is None or b.where is None:
         return a.columns == b.columns and a.where is b.where
     return a.columns == b.columns and bool(a.where.equals(b.where))
 
 
 class _Sum:
-    """What a source gives, batch by batch."""
+    """The sum over a source, batch by batch."""
 
     def __init__(self, reduction: Reduction, source: Source, schema: pa.Schema) -> None:
         self.source = source
@@ -128,7 +128,7 @@ class _Sum:
         parts = self._parts
         parts.append(self.source.part(rows))
         self._waiting += parts[-1].num_rows
-        if self._waiting > max(parts[0].num_rows, _FEW_ROWS):  # or what does not get shorter would be summed up again
+        if self._waiting > max(parts[0].num_rows, _FEW_ROWS):  # else a sum that does not shrink would be repeated
             self._parts, self._waiting = [self.end()], 0
 
     def end(self) -> pa.Table:
@@ -139,7 +139,7 @@ _FEW_ROWS = 50_000
 
 
 def grouped(rows: pa.Table, keys: Sequence[str], how: Mapping[str, str], order: Sequence[str] = ()) -> pa.Table:
-    """One row for each value of the keys; `how` each column comes of those of its rows: sum, min, max, first, last.
+    """One row for each value of the keys; `how` aggregates each column: sum, min, max, first, last.
 
     >>> rows = pa.table({"at": [2, 1, 2], "zxid": [7, 8, 9], "n": [1, 2, 3], "last": [4, 5, 6]})
     >>> grouped(rows, ["at"], {"n": "sum", "last": "last"}, order=["zxid"]).sort_by("at").to_pylist()

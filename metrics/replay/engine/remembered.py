@@ -1,7 +1,7 @@
 """What did the last replay into a directory read, so that only what is new must be read?
 
 Its parts of `events`, `partitions` and `edges` are kept if a whole run would read the same transactions again: the same
-beginning, and up to the last of them the same zxids. Otherwise everything is read anew.
+beginning, and up to the last of them the same zxids. Otherwise everything is read again.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from zk_layout.storage.log_index import Index
 from zk_layout.storage.order import Piece
 
 _KEPT = ("events", "partitions", "edges", "damage")
-_FORM = 1  # of the tables and of this file: another one is not gone on with
+_FORM = 1  # of the tables and of this file: a replay does not continue another version
 
 Version = tuple[int, int]
 
 
 class Log(Struct, frozen=True):
-    """What a log held when its file was as `version` says."""
+    """What a log held when its file had this `version`."""
 
     version: Version
     index: Index
 
 
 class Remembered(Struct, frozen=True):
-    """What was read, and into how many splits.
+    """What a replay has read, and in how many splits.
 
     Shape:
-        `runs` are zxids that follow each other without a gap, first and last; `beginning` is the snapshot before them.
+        `runs` are the first and last zxids of runs without a gap; `beginning` is the snapshot before them.
     """
 
     chroot: str
@@ -57,7 +57,7 @@ class Remembered(Struct, frozen=True):
         return self.runs[-1][1] if self.runs else 0
 
     def is_begin_of(self, runs: Sequence[tuple[int, int]], beginning: tuple[str, Version] | None) -> bool:
-        """Whether a whole run would read the same, and then go on.
+        """Whether a whole run would read the same first.
 
         >>> Remembered("", {}, ((1, 5), (8, 9))).is_begin_of(((1, 5), (8, 20)), None)
         True
@@ -69,7 +69,7 @@ class Remembered(Struct, frozen=True):
 
 
 def recalled(out: str, chroot: str) -> Remembered | None:
-    """What the last replay below `out` read; None if there was none, or it cannot be gone on with."""
+    """What the last replay below `out` read; None if there was none, or it cannot be continued."""
     if REMEMBERED not in Output(out).written:
         return None
     filesystem, root = filesystem_of(out)
@@ -84,7 +84,7 @@ def recalled(out: str, chroot: str) -> Remembered | None:
 def survey_again(
     files: Sequence[StoredFile], split_bytes: int, work: Work = here, known: Remembered | None = None
 ) -> tuple[History, dict[str, Log]]:
-    """As `state.survey`, but of logs that are known only what is new is gone through.
+    """As `state.survey`, but known logs are only surveyed where they are new.
 
     Raises:
         NotOneCluster: two logs have different transactions of one zxid.
@@ -108,7 +108,7 @@ def survey_again(
 
 
 def runs_of(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
-    """The zxids of pieces, as long as they follow each other."""
+    """The zxids of pieces, merged into runs without a gap."""
     runs: list[tuple[int, int]] = []
     for piece in pieces:
         if runs and runs[-1][1] + 1 == piece.first:
@@ -119,7 +119,7 @@ def runs_of(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
 
 
 def identity_of(snapshot: StoredFile | None) -> tuple[str, Version] | None:
-    """A snapshot as it is remembered."""
+    """A snapshot's identity, to be remembered."""
     return None if snapshot is None else (snapshot.path, _version(snapshot.path))
 
 
@@ -131,7 +131,7 @@ def remember(out: str, what: Remembered) -> None:
 
 
 def keep(former: str, out: str) -> None:
-    """Have the parts of the former tables that splits have written below `out` too; on one disk that costs no space."""
+    """Link or copy the former tables' parts that splits have written to `out`; links cost no space."""
     filesystem, root = filesystem_of(former)
     target = filesystem_of(out)[1]
     for table in _KEPT:
@@ -148,12 +148,12 @@ def _copy(filesystem: fs.FileSystem, path: str, to: str) -> None:
         return
     try:
         os.link(path, to)
-    except OSError:  # it has no links
+    except OSError:  # the file system has no links
         shutil.copyfile(path, Path(to))
 
 
 def _version(path: str) -> Version:
     try:
         return version_of(path)
-    except OSError:  # whoever reads it says so
+    except OSError:  # its reader reports it
         return (-1, -1)

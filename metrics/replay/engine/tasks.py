@@ -1,4 +1,4 @@
-"""What can be done in tasks, wherever they run: in this process, or by Spark?"""
+"""What can tasks do, in this process or on Spark?"""
 
 from __future__ import annotations
 
@@ -10,63 +10,63 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 Of = TypeVar("Of")
-# What makes one table of several.
+# Merges several tables into one.
 Part = Callable[[pa.Table], pa.Table]
 File = tuple[str, str]  # the table, and the path
 # The rows of a file, by the number of their bucket.
 Cut = Callable[[File], Iterable[tuple[int, pa.Table]]]
-# What is made of all rows of a bucket, by its number.
+# Finishes all rows of a bucket, given its number.
 Finish = Callable[[int, pa.Table], Any]
 
 
 class Shared(Protocol):
-    """What all tasks may look at."""
+    """A value that all tasks may read."""
 
     @property
     def value(self) -> Any:
-        """It itself."""
+        """The value."""
         ...
 
 
 class Engine(Protocol):
-    """Where the work is done: in this process, or by Spark."""
+    """Runs tasks: in this process, in several, or on Spark."""
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """The number of tasks that run at once."""
         ...
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
-        """Do something for each of several; what comes of them, in their order."""
+        """Run the function on each item; return the results in the items' order."""
         ...
 
     def share(self, value: Any) -> Shared:
-        """Have something where tasks run, once for all of them."""
+        """Make a value available to tasks, sent once for all of them."""
         ...
 
     def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
-        """What the task makes of each file, as one; there is a file at least."""
+        """Run the task on each file (at least one) and merge the results."""
         ...
 
     def in_buckets(self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int) -> list[Any]:
-        """Go through the files once, and finish each bucket where all its rows have come together."""
+        """Distribute the rows of the files over buckets, and finish each bucket with all its rows."""
         ...
 
     def check_reach(self, paths: Sequence[str]) -> None:
         """Make sure that tasks see these files.
 
         Raises:
-            NotShared: they run elsewhere, and do not.
+            NotShared: they run elsewhere, and do not see them.
         """
         ...
 
 
 class NotShared(ValueError):
-    """A place that only this machine knows, where others are to read or write."""
+    """A place that only this machine sees, though others must read or write there."""
 
 
 def by_partition(rows: pa.Table, buckets: int) -> Iterable[tuple[int, pa.Table]]:
-    """Rows with a topic and a partition, cut so that each partition has all of its rows in one bucket."""
+    """Cut rows into buckets, so that all rows of a partition are in the same one."""
     if buckets == 1 or not rows.num_rows:
         return [(0, rows)]
     topics = pc.dictionary_encode(rows["topic"]).combine_chunks()

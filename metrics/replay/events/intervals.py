@@ -1,11 +1,11 @@
-"""For how long did leader, ISR and replicas of a partition stay as they were? Folded within one split.
+"""For how long did leader, ISR and replicas of a partition stay unchanged? Folded within one split.
 
-A split knows the topics as they were at its start, but no states. What it cannot close by itself - the last row of
-each partition, and rows before the partition's first state - are edges, to be put together with the other splits';
+A split knows the topics as they were at its start, but no states. Rows that it cannot close - the last row of
+each partition, and rows before the partition's first state - are edges, to be joined with those of other splits;
 all other rows are final.
 
 Rows are gathered as columns of numbers, in the order of events, and folded by the group: partitions, states and
-replicas are few beside the writes of them, so that each is held once.
+replicas are few compared with their writes, so that each is held once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Kind = tuple[str, str]
 At = tuple[int, int, int]
 # op, session, fence
 By = tuple[str, int, int | None]
-# key, zxid, part, time_ms, GONE where the partition went
+# key, zxid, part, time_ms, GONE if the partition was deleted
 Start = tuple[int, int, int, int, str | None]
 
 NONE = -(2**63)
@@ -51,7 +51,7 @@ class Columns(NamedTuple):
     """Rows in the order of events.
 
     Shape:
-        `key`, `kind`, `state` and `placed` are numbers of what repeats. `NONE` stands for null, which only `version`,
+        `key`, `kind`, `state` and `placed` number repeated values. `NONE` stands for null, which only `version`,
         `fence` and `size` may be.
     """
 
@@ -68,7 +68,7 @@ class Columns(NamedTuple):
     size: Ints
 
     def at(self, which: Ints | NDArray[np.bool_]) -> Columns:
-        """Some of them."""
+        """A selection of them."""
         return Columns(*(column[which] for column in self))
 
 
@@ -76,7 +76,7 @@ _NO_ROWS = Columns(*[np.empty(0, np.int64)] * len(Columns._fields))
 
 
 class Folded(NamedTuple):
-    """Rows that have ended, or all that are left, with what their numbers stand for."""
+    """Rows that have ended, or all that are left, with the values of their numbers."""
 
     rows: Columns
     ended_ms: Ints
@@ -90,8 +90,8 @@ class Intervals:
     """Gather rows, and fold them.
 
     Shape:
-        `keys` are the partitions by the number in a row's `key`. `starts` has the first thing seen of each
-        partition, which ends what an earlier split left open, and each time that it went.
+        `keys` are the partitions by the number in a row's `key`. `starts` has the first event of each
+        partition, which closes an earlier split's open row, and each of its deletions.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Intervals:
         self._keys: _Distinct[Partition] = _Distinct()
         self._kinds: _Distinct[Kind] = _Distinct()
         self._states: _Distinct[State] = _Distinct(_UNKNOWN)
-        self._written: dict[bytes, int] = {}  # the number of each state, by the data that says it
+        self._written: dict[bytes, int] = {}  # the number of each state, by its data
         self._placed: _Distinct[Placed] = _Distinct(_NOWHERE)
         self._open: set[int] = set()
         self._rows: list[tuple[int, ...]] = []  # not yet columns
@@ -120,17 +120,17 @@ class Intervals:
         return self._kinds.number((what, op))
 
     def is_open(self, key: int) -> bool:
-        """Whether anything is known of the partition that goes on."""
+        """Whether the partition has an open row."""
         return key in self._open
 
     def begin(self, key: int, at: At, assignment: Assignment | None) -> int:
-        """Begin with a partition of which nothing was known; the number of its replicas."""
+        """Start with a partition that was unknown so far; return the number of its replicas."""
         self._open.add(key)
         self.starts.append((key, *at, None))
         return self._placed.number(placed_by(assignment))
 
     def number_of_state(self, data: bytes) -> int:
-        """The number of the state that is written.
+        """The number of a written state.
 
         Raises:
             Undecodable: not a partition state's JSON.
@@ -146,15 +146,15 @@ class Intervals:
         return number
 
     def state(self, key: int, at: At, by: By, state: int, version: int, placed: int, size: int) -> None:  # noqa: PLR0913
-        """A state was written, to a partition that is open; `placed` is AS_BEFORE but where it began."""
+        """A state was written, to a partition with an open row; `placed` is AS_BEFORE except at its start."""
         op, session, fence = by
         kind = self.kind_of(STATE, op)
         self._rows.append((key, *at, kind, session, state, version, placed, NONE if fence is None else fence, size))
 
     def states(self, rows: Columns) -> None:
-        """States were written, before and between what was told since the last call, to partitions that are open."""
-        if (told := self._take_rows()) is not None:
-            rows = joined([rows, told])
+        """States were written to partitions with open rows, before and between the events added since the last call."""
+        if (taken := self._take_rows()) is not None:
+            rows = joined([rows, taken])
             rows = rows.at(np.lexsort((rows.part, rows.zxid)))
         self._gather(rows)
 
@@ -170,7 +170,7 @@ class Intervals:
         self._rows.append(row)
 
     def gone(self, partition: Partition, at: At, op: str) -> None:
-        """The state was deleted, with the partition."""
+        """The partition was deleted, with its state."""
         key = self.key_of(partition)
         self._open.discard(key)
         self.starts.append((key, *at, GONE))
@@ -179,11 +179,11 @@ class Intervals:
 
     @property
     def closed_count(self) -> int:
-        """How many rows have ended."""
+        """The number of rows that have ended."""
         return self._count + len(self._rows) - len(self._open)
 
     def take(self, *, is_last: bool = False) -> Folded:
-        """The rows that have ended, at the end all that are left."""
+        """Take the rows that have ended; at the end all that are left."""
         rows = self._take_rows()
         if rows is not None:
             self._gather(rows)
@@ -207,10 +207,10 @@ class Intervals:
         self._count += len(rows.key)
 
     def _fold(self, rows: Columns) -> tuple[Columns, Ints]:
-        """Rows with the state and the replicas that they leave as they were, and the end of each."""
+        """Rows completed with the state and replicas that they did not change, and with their ends."""
         order = np.argsort(rows.key, kind="stable")
         key, time_ms, kind = rows.key[order], rows.time_ms[order], rows.kind[order]
-        # The first row of a partition, and the one behind its end, say both.
+        # The first row of a partition, and the one after its end, have both.
         state, placed = (_source(column[order]) for column in (rows.state, rows.placed))
         ended_ms = np.full(len(key), NONE, np.int64)
         goes_on = key[1:] == key[:-1]
@@ -224,7 +224,7 @@ class Intervals:
         return folded, ended_ms[back]
 
     def _goes_on(self, rows: Columns) -> Columns:
-        """The same, with nothing held of the states and replicas that no longer stand, where there were many."""
+        """The same, without states and replicas that are no longer in force, if there were many."""
         if len(self._states.values) + len(self._placed.values) <= _MOST_DISTINCT:
             return rows
         self._states, state = self._states.only(rows.state)
@@ -234,14 +234,14 @@ class Intervals:
 
 
 class _Distinct(Generic[T]):
-    """Values by their numbers, in the order in which they came."""
+    """Distinct values, numbered in the order in which they came."""
 
     def __init__(self, *values: T) -> None:
         self.values: list[T] = [*values]
         self._numbers = {value: number for number, value in enumerate(values)}
 
     def number(self, value: T) -> int:
-        """The number of a value, a new one where it is new."""
+        """The number of a value, known or new."""
         number = self._numbers.get(value)
         if number is None:
             number = self._numbers[value] = len(self.values)
@@ -249,27 +249,27 @@ class _Distinct(Generic[T]):
         return number
 
     def only(self, numbers: Ints) -> tuple[_Distinct[T], Ints]:
-        """The first value and those that are asked for, and what their numbers are then."""
+        """Only the first value and these, and their new numbers."""
         kept, places = np.unique(np.append(numbers, _NOTHING), return_inverse=True)
         return _Distinct(*(self.values[number] for number in kept)), places[:-1]
 
 
 def placed_by(assignment: Assignment | None) -> Placed:
-    """The replicas of an assignment as a row has them."""
+    """The replicas of an assignment in a row's form."""
     if assignment is None:
         return _NOWHERE
     return assignment.replicas, assignment.adding, assignment.removing, assignment.replication_factor
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """All of these rows."""
+    """These rows concatenated."""
     if len(parts) == 1:
         return parts[0]
     return Columns(*map(np.concatenate, zip(_NO_ROWS, *parts, strict=True)))
 
 
 def _source(numbers: Ints) -> Ints:
-    """Where each row has its number from: its own place, or the last before it that has one."""
+    """The index from which each row takes its number: its own, or the last before it that has one."""
     places = np.arange(len(numbers))
     found: Ints = np.maximum.accumulate(np.where(numbers == AS_BEFORE, 0, places))
     return found

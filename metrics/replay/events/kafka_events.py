@@ -1,7 +1,7 @@
 """What does a run of transactions mean to Kafka? Rows of a log as events: states, assignments, brokers …
 
-A log is cut into splits that are decoded apart from each other, each knowing what every topic was before. Where nobody
-knows, because the history begins there, the first write of a topic gives all its partitions, marked `is_first`.
+A log is cut into splits that are decoded independently, each knowing what every topic was before. If that is not
+known, because the history begins there, the first write of a topic gives all its partitions, marked `is_first`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OTHER_COLUMNS = (
     "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first", "min_isr", "host",
 )  # fmt: skip
 
-# What a snapshot shows of the time before the first log.
+# What a snapshot shows of the time before the first log
 KNOWN = 0
 
 _OP_NAMES = {op: "create" for op in operations.CREATIONS} | {
@@ -47,7 +47,7 @@ _OP_NAMES = {op: "create" for op in operations.CREATIONS} | {
     operations.DELETE: "delete", operations.DELETE_CONTAINER: "delete",
     operations.CREATE_SESSION: "open", operations.CLOSE_SESSION: "expire",
 }  # fmt: skip
-# A znode goes by itself, or with its session: one that nobody renewed any more, or one that its client closed.
+# A znode is deleted by itself, or with its session, which expired or was closed by its client.
 GONE = frozenset({"delete", "expire", "close"})
 
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -84,7 +84,7 @@ Version = TypeVar("Version", int, Ints)
 _CACHED_PATHS = 500_000
 _Meaning = tuple[str, str | None, int | None, int | None]
 _Moves = dict[tuple[str, int], Replicas]
-# What stood at a path.
+# The data at a path.
 LookUp = Callable[[str], bytes | None]
 
 
@@ -96,9 +96,9 @@ class Meaning:
     """
 
     def __init__(self, chroot: str = "", intervals: Intervals | None = None, before: LookUp | None = None) -> None:
-        """With `intervals`, states and assignments go there too, and states nowhere else.
+        """With `intervals`, assignments go there too, and states only there.
 
-        `before` finds what a topic, or `/admin/reassign_partitions`, was at the start, by its path.
+        `before` looks up what a topic, or `/admin/reassign_partitions`, held at the start, by its path.
         """
         self._intervals = intervals
         self._before = before or _nothing
@@ -108,12 +108,12 @@ class Meaning:
         self._chroot = chroot
         self._meanings: dict[str, _Meaning] = {}
         self._topics: dict[str, TopicContent] = {}
-        self._legacy_moves: _Moves | None = None  # not asked for yet
+        self._legacy_moves: _Moves | None = None  # not looked up yet
         self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
         self.epoch_path = f"{chroot}/controller_epoch"
 
     def add(self, rows: Iterable[operations.Row]) -> None:
-        """Take the next rows. Reads, checks and what failed leave no event."""
+        """Take the next rows. Reads, checks and failures give no event."""
         intervals = self._intervals
         meanings, add_state, decode = self._meanings, self.states.append, partition_state.decode
         for row in rows:
@@ -154,17 +154,17 @@ class Meaning:
                 self._other(row, name, meaning, fence)
 
     def partition_of(self, path: str) -> tuple[str, int] | None:
-        """Whose state is kept at a path, if any."""
+        """The partition whose state is at a path, if any."""
         kind, topic, partition, _ = self._meanings.get(path) or self._learn(path)
         return (topic or "", partition or 0) if kind == "state" else None
 
     def assignment(self, topic: str, partition: int) -> Assignment | None:
-        """The replicas of a partition as they are; None where nobody knows."""
+        """The current replicas of a partition; None if unknown."""
         content = self._content(topic)
         return None if content is None else content.assignment(PartitionId(partition))
 
     def _content(self, topic: str) -> TopicContent | None:
-        """The topic as it is; looked up once, when it is first asked for."""
+        """The current content of a topic; its start is looked up once, at first use."""
         content = self._topics.get(topic)
         if content is None and topic not in self._asked:
             self._asked.add(topic)
@@ -175,7 +175,7 @@ class Meaning:
         return content
 
     def _learn_topic(self, content: TopicContent, topic: str, data: bytes) -> Changed:
-        """What the data changes; a topic that cannot be read is not known."""
+        """The changes by this data; a topic that cannot be decoded becomes unknown."""
         try:
             changed = content.change_to(data)
         except Undecodable:
@@ -205,7 +205,7 @@ class Meaning:
                 named = match.groupdict()
                 partition, broker = (_number(named.get(name)) for name in ("partition", "broker"))
                 if max(partition or 0, broker or 0) > INT32_MAX:
-                    break  # it only looks like Kafka's
+                    break  # it only looks like Kafka's znode
                 return kind, named.get("topic"), partition, broker
         return "other", None, None, None
 
@@ -265,7 +265,7 @@ class Meaning:
             )  # fmt: skip
 
     def _legacy(self, row: operations.Row, op: str, data: bytes | None, fence: int | None) -> None:
-        """What the znode asks for anew; without replicas where it no longer asks."""
+        """Emit entries added or changed; an entry without replicas was removed."""
         now = _legacy_moves(data if op not in GONE else None)
         if self._legacy_moves is None:
             self._legacy_moves = _legacy_moves(self._before(f"{self._chroot}/admin/reassign_partitions"))
@@ -281,7 +281,7 @@ class Meaning:
             )  # fmt: skip
 
 
-# Each server of an ensemble writes there who is a member as it starts, in no transaction, and not what others write.
+# Each server writes the ensemble's members there at its start, outside any transaction, and may differ from others.
 _WRITTEN_BY_EACH = ("/zookeeper/config", -1)
 
 
@@ -295,7 +295,7 @@ def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[operations.Row]
 
 
 def expected_by(logged: Version) -> Version:
-    """The version that a check asks for. A server logs the one that the znode would have next, in 32 bits.
+    """The version that a check expects. A server logs the one that the znode would have next, in 32 bits.
 
     >>> expected_by(8), expected_by(-(2**31))
     (7, 2147483647)
@@ -308,7 +308,7 @@ class _Request(msgspec.Struct):
 
 
 def _closed_by(cxid: int) -> str:
-    """How a session ended. One that expired is closed by the server, which numbers no requests."""
+    """How a session ended. If it expired, the server closes it, without a request number."""
     return "close" if cxid else "expire"
 
 
@@ -317,19 +317,19 @@ def _nothing(_path: str) -> bytes | None:
 
 
 def _legacy_moves(data: bytes | None) -> _Moves:
-    """What `/admin/reassign_partitions` asks for."""
+    """The entries of `/admin/reassign_partitions`."""
     reassignment = _tried(lambda: admin.decode_reassignment(data)) if data else None
     return {(str(m.topic), int(m.partition)): m.replicas for m in (reassignment.moves if reassignment else ())}
 
 
 def _requested(data: bytes | None, op: str) -> Replicas:
-    """The replicas that a partition's own znode asks for; none where it is gone."""
+    """The replicas in a partition's own znode; none if it is gone."""
     request = None if op in GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Request))
     return request.assignment if request else ()
 
 
 def _min_isr(data: bytes) -> int | None:
-    """What a configuration sets `min.insync.replicas` to, if anything."""
+    """The value of `min.insync.replicas` in a configuration, if any."""
     config = _tried(lambda: configs.decode(data).config)
     number = _tried(lambda: int((config or {})[_MIN_ISR]))
     return number if number is None or abs(number) <= INT32_MAX else None

@@ -215,7 +215,7 @@ def intervals_table(folded: Folded) -> pa.Table:
 
 
 def edges_table(rows: pa.Table, starts: Sequence[Start], keys: Sequence[tuple[str, int]]) -> pa.Table:
-    """Rows that a split cannot finish alone, and where it first saw each partition or saw it go."""
+    """Rows that a split cannot finish alone, and where it first saw each partition or its deletion."""
     open_rows = rows.append_column("is_row", pa.repeat(True, rows.num_rows))
     if not starts:
         return open_rows
@@ -244,7 +244,7 @@ def others_batch(events: Sequence[OtherEvent]) -> pa.RecordBatch:
 
 
 def damage_batch(damage: Sequence[Damage]) -> pa.RecordBatch:
-    """What is wrong, as a batch of `damage`."""
+    """Damage as a batch of `damage`."""
     return pa.RecordBatch.from_pylist([structs.asdict(found) for found in damage], schema=DAMAGE)
 
 

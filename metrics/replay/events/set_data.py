@@ -1,7 +1,7 @@
-"""Which of many transactions only set the data of one znode, and what do they set it to? Found in all of them at once.
+"""Which transactions only set the data of one znode, and to what? Found in many at once.
 
-That is what almost all transactions of a busy cluster do: a broker alone, or a controller behind a check of its epoch.
-Whatever does not have exactly this form is not among them, and is taken apart by `operations`.
+Almost all transactions of a busy cluster do that: of a broker alone, or of a controller behind a check of its epoch.
+Anything that does not have exactly this form is left to `operations`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Flags = NDArray[np.bool_]
 # The distinct values, and for each transaction the number of its own.
 Repeated = tuple[list[bytes], Ints]
 
-LARGEST = 4096  # a larger one takes longer by far to be read than to be taken apart
+LARGEST = 4096  # reading a larger one takes far longer than decoding it
 _SESSION_AT, _ZXID_AT, _TIME_AT, KIND_AT = 0, 12, 20, 28
 _NUMBER, _LONG = 4, 8
-_MARGIN = bytes(_LONG)  # so that no look goes beyond the end
+_MARGIN = bytes(_LONG)  # so that no access goes beyond the end
 
 
 class SetData(NamedTuple):
     """Transactions that set data, in order.
 
     Shape:
-        `places` are their places among all that were given. `version` is the new one, `part` 1 behind a check,
-        else 0. `checked` is the path that was checked, empty where none was, and `checked_version` as it is written.
-        What the data is costs more than all the rest, and is looked at only when asked for.
+        `places` are their indexes among all given ones. `version` is the new one, `part` 1 behind a check,
+        else 0. `checked` is the checked path, empty if there was none, and `checked_version` as it is written.
+        Decoding the data costs more than all the rest, and is only done on demand.
     """
 
     places: Ints
@@ -50,15 +50,15 @@ class SetData(NamedTuple):
 
     @property
     def size(self) -> Ints:
-        """How many bytes of data each has."""
+        """The size of each one's data."""
         return self.data_end - self.data_at
 
     def data(self) -> Repeated:
-        """What each sets the data to."""
+        """The data that each sets."""
         return self.written.texts(self.data_at, self.data_end)
 
     def at(self, which: Flags) -> SetData:
-        """Some of them."""
+        """A selection of them."""
         if which.all():
             return self
 
@@ -71,7 +71,7 @@ class SetData(NamedTuple):
 
 
 def set_data_of(bodies: Sequence[bytes]) -> SetData:
-    """Those of the transactions that set data, neither path nor data empty, and are no larger than LARGEST."""
+    """The transactions of at most LARGEST bytes that set data, with neither path nor data empty."""
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     looked_at = np.flatnonzero(lengths <= LARGEST)
     written = _Written([bodies[place] for place in looked_at.tolist()], lengths[looked_at])
@@ -109,7 +109,7 @@ def set_data_of(bodies: Sequence[bytes]) -> SetData:
 
 
 class _Written:
-    """Transactions one behind the other, and where each starts and ends."""
+    """Concatenated transactions, and where each starts and ends."""
 
     def __init__(self, bodies: Sequence[bytes], lengths: Ints) -> None:
         self._buffer = b"".join((*bodies, _MARGIN))
@@ -124,10 +124,10 @@ class _Written:
         return self._at(at, _LONG)
 
     def texts(self, starts: Ints, ends: Ints) -> Repeated:
-        """What is between each start and its end; the next start does not come before that end."""
+        """The texts between each start and its end; the next start does not come before that end."""
         if not len(starts):
             return [], starts
-        # Every second value is wanted; those between them are what lies between two that are.
+        # Every second value is wanted; the others lie between two wanted ones.
         edges = np.empty(2 * len(starts) + 1, np.int32)
         edges[0], edges[1::2], edges[2::2] = 0, starts, ends
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(self._buffer)]
@@ -143,7 +143,7 @@ class _Written:
 
 
 def _behind_check(written: _Written, at: Ints, limit: Ints) -> tuple[Ints, Flags]:
-    """Of transactions with several parts those of two, the second of which sets data and the first only checks.
+    """The multis of two parts, of which the first checks and the second sets data.
 
     Where the checked path starts and ends, its version, and where the second part starts and ends.
     """
@@ -163,7 +163,7 @@ def _behind_check(written: _Written, at: Ints, limit: Ints) -> tuple[Ints, Flags
 
 
 def _set(written: _Written, at: Ints, limit: Ints) -> tuple[Ints, Ints, Ints, Flags]:
-    """Where the path ends, where the data starts and ends, and whether neither is empty nor goes too far."""
+    """Where the path ends, where the data starts and ends, and whether neither is empty or too long."""
     path_at = at + _NUMBER
     path_end = path_at + written.number(at)
     data_at = path_end + _NUMBER

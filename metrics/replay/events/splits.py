@@ -1,7 +1,7 @@
-"""Into which splits is a history cut, what was there when each begins, and which rows does it have?
+"""Into which splits is a history cut, what was the state before each, and which rows does it have?
 
-A split can look up how every topic, and `/admin/reassign_partitions`, stood before it. So it does not matter where a
-history is cut, nor by how many servers' logs it is told.
+A split can look up the former state of every topic and of `/admin/reassign_partitions`. So it does not matter where a
+history is cut, nor how many servers' logs it comes from.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from zk_layout.storage.order import Piece, gap_between
 from zk_layout.storage.snapshot import STAT_SIZE, SnapshotReader, SnapshotRow, row_size
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE
 
-# A snapshot's znodes take up several times as much as objects as they do in the file.
+# As objects a snapshot's znodes take several times their size in the file.
 _CHUNK_BYTES = 1 << 20
-# Of what a snapshot shows, so much data is held, and of the rest where it lies. Elsewhere each look is a request.
+# So much of a snapshot's data is held, and of the rest its place; more if each access is a request to a store.
 MOST_HELD_BYTES, MOST_HELD_FROM_ELSEWHERE_BYTES = 4 << 20, 64 << 20
 
 
 class Place(Struct, frozen=True):
-    """The part of a file that is some data."""
+    """The part of a file that holds some data."""
 
     file: str
     start: int
     end: int
 
 
-# The data itself, or the log and the record that hold it, or where it lies in a snapshot.
+# The data itself, or the log and the record that hold it, or its place in a snapshot.
 Whole = bytes | tuple[str, int] | Place
 
 
 class Split(Struct, frozen=True):
-    """A run of transactions, or the snapshot before the first log; and what stood before it.
+    """A run of transactions, or the snapshot before the first log; and the state before it.
 
     Shape:
-        `before` is the first zxid of the logs for a snapshot, 0 otherwise; `span` is the part of it that is read, None
-        for all. `known` has what stood before of the znodes that are always written whole and that it writes, by path.
+        `before` is the first zxid of the logs for a snapshot, 0 otherwise; `span` is the part of it to read, None
+        for all. `known` has the former data of those always-whole znodes that it writes, by path.
     """
 
     number: int
@@ -72,46 +72,46 @@ class Split(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """What stood after a transaction: the znodes that are always written whole."""
+    """The always-whole znodes after a transaction."""
 
     zxid: int = 0
     known: dict[str, Whole] = {}
 
 
-class Whereabouts:
-    """Where each znode that is always written whole was last written before each split: one for all splits."""
+class LastWrites:
+    """The last write of each always-whole znode before each split; one object serves all splits."""
 
     def __init__(self, known: Mapping[str, Whole]) -> None:
-        """What stands before the first."""
+        """The state before the first split."""
         self._written: dict[str, tuple[list[int], list[Whole | None]]] = {}
         self.note(0, known)
 
     def note(self, number: int, written: Mapping[str, Whole | None]) -> None:
-        """From this split on these are the last writes; None where the znode was deleted."""
+        """Note the last writes from this split on; None for a deleted znode."""
         for path, where in written.items():
             numbers, places = self._written.setdefault(path, ([], []))
             numbers.append(number)
             places.append(where)
 
     def before(self, number: int, path: str) -> Whole | None:
-        """What stood before a split; None for nothing."""
+        """The state before a split; None for nothing."""
         numbers, places = self._written.get(path, ((), ()))
         position = bisect_right(numbers, number) - 1
         return places[position] if position >= 0 else None
 
     def at_end(self) -> dict[str, Whole]:
-        """What stands behind the last split."""
+        """The state after the last split."""
         last = ((path, places[-1]) for path, (_, places) in self._written.items())
         return {path: where for path, where in last if where is not None}
 
 
 class Plan(Struct, frozen=True):
-    """Splits in the order of their transactions, what is missing at the beginning, and what stands at the end."""
+    """Splits in the order of their transactions, damage at the beginning, and the state at the end."""
 
     splits: tuple[Split, ...]
     damage: tuple[Damage, ...]
     end: Standing
-    whereabouts: Whereabouts
+    last_writes: LastWrites
     beginning: StoredFile | None = None
 
 
@@ -126,7 +126,7 @@ def plan(  # the last three each bound what is planned
     history: History, split_bytes: int, chroot: str = "", since: Standing | None = None, until: int = END_OF_TIME,
     done: Done | None = None,
 ) -> Plan:  # fmt: skip
-    """Cut a history, or what is in it behind `since` and not behind `until`.
+    """Cut a history, or its part after `since` up to `until`.
 
     The splits are as long as sections allow, and no shorter than `split_bytes`. None reaches across what is `done`.
     """
@@ -138,7 +138,7 @@ def plan(  # the last three each bound what is planned
         if beginning.snapshot is not None:
             for span in beginning.spans or (None,):
                 splits.append(Split(len(splits), snapshot=beginning.snapshot, before=history.first_zxid, span=span))
-    whereabouts, writes = Whereabouts(beginning.known if since is None else since.known), _Writes(history, chroot)
+    last_writes, writes = LastWrites(beginning.known if since is None else since.known), _Writes(history, chroot)
     after, done = -1 if since is None else since.zxid, done or Done()
     number = len(splits)
     for first, pieces in (
@@ -148,12 +148,12 @@ def plan(  # the last three each bound what is planned
         number = max(number, first)
         for cut in _cut([*pieces], split_bytes):
             written = writes.of(cut)
-            stood = {path: where for path in written if (where := whereabouts.before(number, path)) is not None}
+            stood = {path: where for path in written if (where := last_writes.before(number, path)) is not None}
             splits.append(Split(number, cut, stood))
             number += 1
-            whereabouts.note(number, written)
-    end = Standing(min(until, history.last_zxid), whereabouts.at_end())
-    return Plan(tuple(splits), tuple(damage), end, whereabouts, beginning.snapshot)
+            last_writes.note(number, written)
+    end = Standing(min(until, history.last_zxid), last_writes.at_end())
+    return Plan(tuple(splits), tuple(damage), end, last_writes, beginning.snapshot)
 
 
 def _within(pieces: Iterable[Piece], after: int, until: int) -> Iterator[Piece]:
@@ -164,10 +164,10 @@ def _within(pieces: Iterable[Piece], after: int, until: int) -> Iterator[Piece]:
 
 
 class Beginning(Struct, frozen=True):
-    """The snapshot that a history begins with, if any, and what stands in it of the znodes always written whole.
+    """The snapshot that a history begins with, if any, and the always-whole znodes in it.
 
     Shape:
-        `spans` are the parts of it that can be read apart from each other; none where it is compressed, or not whole.
+        `spans` are the parts that can be read independently; none if it is compressed, or not whole.
     """
 
     snapshot: StoredFile | None = None
@@ -178,7 +178,7 @@ class Beginning(Struct, frozen=True):
 def beginning_of(
     history: History, damage: list[Damage], chroot: str = "", split_bytes: int = DEFAULT_SPLIT_BYTES
 ) -> Beginning:
-    """The snapshot that shows what was there before the first log; none if the log is complete, or there is none."""
+    """The snapshot that shows the state before the first log; none if the log is complete, or there is no snapshot."""
     first = history.first_zxid
     if first == 1:
         return Beginning()
@@ -208,7 +208,7 @@ def rows_of(split: Split, damage: list[Damage]) -> Iterator[list[Row]]:
 
 
 def known_before(split: Split) -> Iterator[list[Row]]:
-    """The rows of its snapshot, if it is one. What is wrong with that was said when it was chosen."""
+    """The rows of its snapshot, if it is one. Its damage was reported when it was chosen."""
     if split.snapshot is None:
         return
     source = Source(split.snapshot)
@@ -222,22 +222,22 @@ def known_before(split: Split) -> Iterator[list[Row]]:
 
 
 def meaning_of(
-    split: Split, chroot: str = "", intervals: Intervals | None = None, whereabouts: Whereabouts | None = None
+    split: Split, chroot: str = "", intervals: Intervals | None = None, last_writes: LastWrites | None = None
 ) -> Meaning:
-    """What decodes the rows of a split; it looks up what stood before in what the split itself knows, or else there."""
+    """The decoder of a split's rows; it looks up former state in the split itself, else in `last_writes`."""
 
     def look_up(path: str) -> bytes | None:
         where = split.known.get(path)
-        if where is None and whereabouts is not None:
-            where = whereabouts.before(split.number, path)
+        if where is None and last_writes is not None:
+            where = last_writes.before(split.number, path)
         return None if where is None else _read(where, path)
 
-    # A snapshot itself shows what was there before.
+    # A snapshot itself shows the former state.
     return Meaning(chroot, intervals, look_up if split.snapshot is None else None)
 
 
 def held(standing: Standing) -> Standing:
-    """The same with the data itself of what lies in snapshots, which a live server deletes before long."""
+    """The same, but with data read from snapshots, which a live server soon deletes."""
     known = {path: _read(where, path) if isinstance(where, Place) else where for path, where in standing.known.items()}
     return structs.replace(standing, known=known)
 
@@ -253,14 +253,14 @@ def _read(where: Whole, path: str) -> bytes | None:
 
 
 class _Writes:
-    """The writes of whole znodes in each log."""
+    """The whole-znode writes in each log."""
 
     def __init__(self, history: History, chroot: str) -> None:
         self._by_file = {path: _Cursor(index.writes) for path, index in history.indexes.items()}
         self._below = f"{chroot}/"
 
     def of(self, pieces: Iterable[Piece]) -> dict[str, Whole | None]:
-        """The last in these pieces of each znode; None where it was deleted."""
+        """The last write of each znode in these pieces; None if it was deleted."""
         found: dict[str, Whole | None] = {}
         for piece in pieces:
             for write in self._by_file[piece.file].within(piece):
@@ -286,7 +286,7 @@ def _cut(pieces: Sequence[Piece], split_bytes: int) -> Iterator[tuple[Piece, ...
     held: list[Piece] = []
     size = 0
     for piece in pieces:
-        # What is compressed would be read again from its start.
+        # A compressed file would be read again from its start.
         goes_on = bool(held) and held[-1].file == piece.file and is_compressed(piece.file)
         if size >= split_bytes and not goes_on:
             yield tuple(held)
@@ -306,7 +306,7 @@ def _first_usable(
 def _known_by(
     snapshot: StoredFile, history: History, damage: list[Damage], chroot: str, split_bytes: int
 ) -> Beginning | None:
-    """What it shows from before the logs of the znodes that are always written whole; None if it is not whole itself.
+    """The always-whole znodes that the snapshot shows from before the logs; None if it is not whole itself.
 
     Raises:
         NotOneCluster: it is, but not of the logs' cluster.
@@ -338,7 +338,7 @@ def _known_by(
 
 
 class _Shown:
-    """What a snapshot shows from before the logs of the znodes that are always written whole."""
+    """The always-whole znodes that a snapshot shows from before the logs."""
 
     def __init__(self, snapshot: StoredFile, topics: str, legacy: str, before: int) -> None:
         self.known: dict[str, Whole] = {}
@@ -348,7 +348,7 @@ class _Shown:
         self._left = MOST_HELD_FROM_ELSEWHERE_BYTES if is_elsewhere else MOST_HELD_BYTES
 
     def take(self, rows: Sequence[SnapshotRow], start: int | None) -> None:
-        """Znodes that follow each other, the first from `start` on; None where that is not known."""
+        """Take znodes that follow each other, the first from `start` on; None if that is unknown."""
         if start is None or self._left > 0 or self._snapshot.compression:
             for row in rows:
                 if self._is_wanted(row):
@@ -369,7 +369,7 @@ class _Shown:
 
 
 def _cut_within(rows: Sequence[SnapshotRow], end: int, topics: str) -> int:
-    """Where the last topic among these znodes starts, which end at `end`: one topic is never cut; 0 for none."""
+    """The start of the last topic among these znodes, which end at `end`, because a topic is never cut; 0 for none."""
     for row in reversed(rows):
         end -= row_size(row)
         if row[0].startswith(topics) and "/" not in row[0][len(topics) :]:
@@ -378,7 +378,7 @@ def _cut_within(rows: Sequence[SnapshotRow], end: int, topics: str) -> int:
 
 
 def _written_at(log: str, offset: int, path: str) -> bytes | None:
-    """What the record at `offset` made of a znode."""
+    """The data that the record at `offset` wrote to a znode."""
     rows: list[Row] = []
     with open_for_reading(log) as file:
         file.seek(offset)

@@ -1,4 +1,4 @@
-"""Which records only write the state of one partition? They are taken as columns, and all others row by row."""
+"""Which records only write the state of one partition? They are decoded in columns, all others row by row."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from zk_layout.storage.txnlog import Bodies, rows_of
 
 _CACHED = 500_000
 _OF_TWO = 2
-_MOST_REPEATED = 2  # times what a record takes by itself may be taken by its check, which goes with each of its sets
+_MOST_REPEATED = 2  # a record's check, repeated for each of its sets, may take this many times the record's own size
 _MULTI, _CHECK, _TWO = (number.to_bytes(4, "big") for number in (operations.MULTI, operations.CHECK, _OF_TWO))
-_part_at = Struct(">ii").unpack_from  # what it is, and how long
+_part_at = Struct(">ii").unpack_from  # its type, and its length
 _REMOVALS = frozenset((operations.DELETE, operations.DELETE_CONTAINER, operations.CLOSE_SESSION))
 _NO_STATE = -1
 
 
 class StateWrites:
-    """Gives the records of a split to what they mean and to the intervals, as if each row went there by itself."""
+    """Passes a split's records to `Meaning` and `Intervals`, with the same result as row by row."""
 
     def __init__(self, meaning: Meaning, intervals: Intervals) -> None:
         """`meaning` has the same intervals."""
@@ -40,26 +40,26 @@ class StateWrites:
         rows = rows_of(_without(taken, places), file, damage)
         gone = self._gone(rows)
         if gone:
-            # Where a partition goes, it matters what was written before that and what behind it.
+            # At a deletion it matters what was written before and after it.
             by_row = np.unique(places[np.isin(states.key, [*gone])])
             rows += rows_of(_only(taken, by_row), file, damage)
             rows.sort(key=_zxid)
             states = states.at(~np.isin(places, by_row))
-        told = 0
+        done = 0
         for place in self._firsts(states.key):
             at = (int(states.zxid[place]), int(states.part[place]), int(states.time_ms[place]))
-            until = bisect_left(rows, at[0], told, key=_zxid)
-            self._meaning.add(rows[told:until])
-            told = until
+            until = bisect_left(rows, at[0], done, key=_zxid)
+            self._meaning.add(rows[done:until])
+            done = until
             number = int(states.key[place])
             if not self._intervals.is_open(number):
                 assignment = self._meaning.assignment(*self._intervals.keys[number])
                 states.placed[place] = self._intervals.begin(number, at, assignment)
-        self._meaning.add(rows[told:])
+        self._meaning.add(rows[done:])
         self._intervals.states(states)
 
     def _states_of(self, bodies: Sequence[bytes]) -> tuple[Ints, Columns]:
-        """Which records write states and nothing else, the place of each for each state; and these states."""
+        """The records that only write states, one index for each state; and these states."""
         places, states = self._columns(bodies)
         found, records, parts = _parts_of(bodies, _other(places, len(bodies)))
         if not found:
@@ -73,10 +73,10 @@ class StateWrites:
         return places[order], joined([states, more._replace(part=parts).at(is_whole)]).at(order)
 
     def _columns(self, bodies: Sequence[bytes]) -> tuple[Ints, Columns]:
-        """Where the records are that set one state, and these states; where their partitions begin is left open."""
+        """The indexes of records that set one state, and these states, without the starts of their partitions."""
         sets = set_data_of(bodies)
         key = _numbered(sets.path, self._key_of)
-        # A transaction of which any path is no text is none.
+        # A path that is not UTF-8 makes the whole transaction invalid.
         is_one = (key != _NO_STATE) & (_numbered(sets.checked, _is_text) == 1)
         sets, key = sets.at(is_one), key[is_one]
         state = _numbered(sets.data(), self._state_of)
@@ -95,7 +95,7 @@ class StateWrites:
                 self._keys.clear()
             try:
                 partition = self._meaning.partition_of(path.decode())
-            except UnicodeDecodeError:  # whoever reads the row says so
+            except UnicodeDecodeError:  # the row's reader reports it
                 partition = None
             key = self._keys[path] = _NO_STATE if partition is None else self._intervals.key_of(partition)
         return key
@@ -107,7 +107,7 @@ class StateWrites:
             return _NO_STATE
 
     def _firsts(self, key: Ints) -> Sequence[int]:
-        """The first write of each partition of which nothing is known, in order."""
+        """The first write of each unknown partition, in order."""
         keys, first = np.unique(key, return_index=True)
         return sorted(
             place
@@ -128,7 +128,7 @@ class StateWrites:
 
 
 def _numbered(texts: Repeated, number_of: Callable[[bytes], int]) -> Ints:
-    """The number of each text, asked for once."""
+    """The number of each text, looked up once."""
     values, places = texts
     is_used = np.zeros(len(values), np.bool_)
     is_used[places] = True
@@ -137,7 +137,7 @@ def _numbered(texts: Repeated, number_of: Callable[[bytes], int]) -> Ints:
 
 
 def _parts_of(bodies: Sequence[bytes], places: Ints) -> tuple[list[bytes], Ints, Ints]:
-    """Each set of those that check, then set more than once, as a record of its own; of which, and its part."""
+    """Split records with one check and several sets: one record a set, with its origin and its part."""
     found: list[bytes] = []
     records: list[int] = []
     parts: list[int] = []

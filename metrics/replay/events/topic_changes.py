@@ -1,7 +1,7 @@
 """Which partitions did a write of a topic's znode change?
 
 Kafka writes the whole topic for one partition that moves: a topic of 5,000 partitions costs 10,000 writes of
-up to 430 KB. Only the bytes that differ from the write before are decoded; the rest is only compared.
+up to 430 KB. Only the bytes that differ from the previous write are decoded; the rest is only compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TopicContent:
         self._tables: tuple[_Entries, _Entries, _Entries] = ({}, {}, {})
 
     def change_to(self, data: bytes) -> Changed:
-        """The partitions whose assignment differs from the write before; None for one that is gone.
+        """The partitions whose assignment differs from the previous write; None for a removed one.
 
         Raises:
             Undecodable: not a topic's JSON; what was known stays.
@@ -71,7 +71,7 @@ class TopicContent:
         return self._changed_since(before)
 
     def assignment(self, partition: PartitionId) -> Assignment | None:
-        """What one partition was last assigned; None for one that the topic does not list."""
+        """The last assignment of one partition; None if the topic does not list it."""
         replicas, adding, removing = self._tables
         if partition not in replicas:
             return None
@@ -96,7 +96,7 @@ def _sections_of(data: bytes) -> tuple[_Span, ...] | None:
     while (member := _MEMBER.match(data, at)) is not None:
         at = member.end()
         if member[2]:
-            # Entries are lists, so that the first brace ends the map. One byte is found far faster than two.
+            # Entries are lists, so that the first brace ends the map. Searching one byte is far faster than two.
             start, at = at, data.find(b"}", at) + 1
             if not at or member[1] in found:
                 return None
@@ -112,7 +112,7 @@ def _sections_of(data: bytes) -> tuple[_Span, ...] | None:
 
 
 def _are_flat(data: bytes, sections: tuple[_Span, ...] | None) -> bool:
-    """Whether all maps hold only lists, without spaces; later writes are compared with them byte by byte."""
+    """Whether all maps hold only lists, without spaces, so that later writes can be compared byte by byte."""
     return all(data.find(b"{", *span) < 0 and data.find(b" ", *span) < 0 for span in sections or ())
 
 
@@ -124,7 +124,7 @@ def _differing(
     same = _common_prefix(before, now)
     if same == a_end - a_start == b_end - b_start:
         return {}
-    # Go back to behind the last entry that is whole in both.
+    # Go back to the end of the last entry that is whole in both.
     whole = b.rfind(b"]", b_start, b_start + same) + 1
     same = whole - b_start if whole else 0
     tail = _common_suffix(before, now, min(a_end - a_start, b_end - b_start) - same)
@@ -148,7 +148,7 @@ def _common_prefix(before: tuple[bytes, int, int], now: tuple[bytes, int, int]) 
     b, b_start, b_end = now
     low, high = 0, min(a_end - a_start, b_end - b_start)
     view = memoryview(b)
-    middle = high  # most maps stay as they were
+    middle = high  # most maps do not change
     while low < high:
         # Compares in place, where comparing slices would copy them.
         if a.startswith(view[b_start + low : b_start + middle], a_start + low):

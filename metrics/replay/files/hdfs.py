@@ -1,4 +1,4 @@
-"""How does pyarrow read and write HDFS? By hdfs-native, which needs neither Hadoop nor a Java here."""
+"""How does pyarrow read and write HDFS? By hdfs-native, which needs neither Hadoop nor Java."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no 
 from metrics.replay.files.reading import CHUNK_BYTES
 
 PATIENCE_S = 20
-# Enough to ask three name nodes. By itself the library goes on for three minutes, which is right once one has answered.
+# Enough to ask three name nodes. The library's own three minutes are right once one has answered.
 _FIRST_CALL = {"dfs.client.failover.max.attempts": "2"}
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:\w+\.)*(\w+)", "(.*)', re.DOTALL)
 _OTHER = re.compile(r'\w+\("(.*)"\)', re.DOTALL)
@@ -31,12 +31,12 @@ def connected(place: str) -> Any:
 
     Raises:
         ValueError: the place names a user.
-        OSError: nobody answers, or this process was forked from one that speaks to HDFS already.
+        OSError: no name node answers, or this process was forked from one that already uses HDFS.
     """
     if "@" in place:
         raise ValueError(f"a user is given in HADOOP_USER_NAME, and not in {place}")
     if _first_process() != os.getpid():
-        raise OSError("HDFS cannot be spoken to after a fork")  # threads that are not here any more would be waited for
+        raise OSError("HDFS cannot be used after a fork")  # it would wait for threads that the fork has not
     return _connected(place)
 
 
@@ -69,7 +69,7 @@ def _what_is_wrong(place: str) -> OSError | None:
 
 @contextmanager
 def _in_a_line() -> Iterator[None]:
-    """What Hadoop says comes with the stack of its server, and mostly as no error of files."""
+    """Turn Hadoop's errors, which carry a server's stack and are rarely file errors, into one line."""
     try:
         yield
     except OSError as wrong:
@@ -79,20 +79,20 @@ def _in_a_line() -> Iterator[None]:
 
 
 def _first_line(text: str) -> str:
-    """What matters of an error.
+    """The first line of an error.
 
     >>> _first_line(r'RPCError("org.apache.hadoop.ipc.StandbyException", "not \\"active\\"\\n\\tat org.apache…")')
     'StandbyException: not "active"'
     """
-    if told := _REMOTE.match(text):
-        text = f"{told[1]}: {told[2]}"
-    elif told := _OTHER.fullmatch(text):
-        text = told[1]
+    if found := _REMOTE.match(text):
+        text = f"{found[1]}: {found[2]}"
+    elif found := _OTHER.fullmatch(text):
+        text = found[1]
     return re.split(r"\\n|\n", text)[0].replace('\\"', '"').removesuffix('")')
 
 
 class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
-    """One client's files; a move replaces a file that is there, as on a disk."""
+    """One client's files; a move replaces an existing file, as on a disk."""
 
     def __init__(self, client: hdfs_native.Client) -> None:
         self._client = client
@@ -114,7 +114,7 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
             if selector.allow_not_found:
                 return []
             raise
-        return [_told(status.path, status) for status in found]
+        return [_file_info(status.path, status) for status in found]
 
     def create_dir(self, path: str, recursive: bool) -> None:
         with _in_a_line():
@@ -139,7 +139,7 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
 
     def copy_file(self, src: str, dest: str) -> None:
         with self.open_input_file(src) as read, self.open_output_stream(dest, None) as written:
-            while piece := read.read(CHUNK_BYTES):  # HDFS copies nothing by itself
+            while piece := read.read(CHUNK_BYTES):  # HDFS cannot copy
                 written.write(piece)
 
     def open_input_stream(self, path: str) -> Any:
@@ -149,7 +149,7 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
         return pa.PythonFile(self.opened(path), mode="r")
 
     def opened(self, path: str) -> _Read:
-        """A file without pyarrow's part in it, which takes as much time as the reading."""
+        """A file without pyarrow's layer, which takes as much time as the reading."""
         with _in_a_line():
             return _Read(self._client.read(path))
 
@@ -166,7 +166,7 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
     def _info(self, path: str) -> Any:
         try:
             with _in_a_line():
-                return _told(path, self._client.get_file_info(path or "/"))
+                return _file_info(path, self._client.get_file_info(path or "/"))
         except FileNotFoundError:
             return fs.FileInfo(path, fs.FileType.NotFound)
 
@@ -176,14 +176,14 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
                 raise FileNotFoundError(path)
 
 
-def _told(path: str, status: hdfs_native.FileStatus) -> Any:
+def _file_info(path: str, status: hdfs_native.FileStatus) -> Any:
     if status.isdir:
         return fs.FileInfo(path, fs.FileType.Directory)
     return fs.FileInfo(path, fs.FileType.File, size=status.length, mtime_ns=status.modification_time * 1_000_000)
 
 
 class _Read(io.RawIOBase):
-    """A file that is read; the library panics where one seeks beyond its end, and does not say where one is then."""
+    """A file to read; the library panics on a seek beyond the end, and does not know the position then."""
 
     def __init__(self, file: hdfs_native.FileReader) -> None:
         self._file = file
@@ -208,7 +208,7 @@ class _Read(io.RawIOBase):
 
 
 class _Written:
-    """A file that is written; once it is closed, everybody sees all of it.
+    """A file to write; once it is closed, every reader sees all of it.
 
     For a moment after the file was closed the name node may give readers all but its last block.
     """
@@ -226,7 +226,7 @@ class _Written:
         return written
 
     def flush(self) -> None:
-        """Nobody reads what is not closed."""
+        """Do nothing: a file is read only once it is closed."""
 
     def close(self) -> None:
         if not self.closed:

@@ -1,7 +1,7 @@
-"""What does each log hold? Ranges of logs are gone through apart from each other, by any number of tasks.
+"""What does each log hold? Any number of tasks index ranges of logs independently.
 
-Records are self-synchronising: a task that starts anywhere finds the next one. What the ranges of one log give is put
-together where one ends at the record with which the next begins; elsewhere, within damage, both are read again as one.
+Records are self-synchronising: a task that starts anywhere finds the next one. The results of one log's ranges are
+joined where one ends at the record with which the next begins; elsewhere, within damage, both are read again as one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_SPLIT_BYTES = 32 << 20
 DEFAULT_RANGE_BYTES = 64 << 20
 _NO_CUT = 2**63 - 1
 
-# Do something for each of several, here or anywhere; what comes of them, in their order.
+# Runs a function on each item, here or elsewhere; returns the results in the items' order.
 Work = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
@@ -36,15 +36,15 @@ class Range(Struct, frozen=True):
     file: StoredFile
     start: int
     stop: int | None
-    step: int  # no section is longer, but for one record
+    step: int  # no section is longer by more than one record
 
 
 class Part(Struct, frozen=True):
-    """What a range holds, and how it meets its neighbours.
+    """The index of a range, and how it meets its neighbours.
 
     Shape:
-        `first` is where its first record starts, None if there is none; behind `inked_until` are only zeros.
-        `next` is where the first record behind it starts, where `is_at_record`.
+        `first` is where its first record starts, None if there is none; after `inked_until` there are only zeros.
+        `next` is where the first record after it starts, if `is_at_record`.
     """
 
     of: Range
@@ -59,7 +59,7 @@ class Part(Struct, frozen=True):
 def indexed(
     logs: Sequence[StoredFile], split_bytes: int, work: Work = here, range_bytes: int = DEFAULT_RANGE_BYTES
 ) -> dict[str, Index]:
-    """What each log holds, by its path; one that cannot be read, or only in part, says so as damage."""
+    """The index of each log, by its path; one that cannot be read, or only in part, has damage."""
     groups = [*_packed([r for file in logs for r in _ranges(file, split_bytes, range_bytes)], range_bytes)]
     parts = [part for group in work(_parts_of, groups) for part in group]
     by_file = groupby(parts, key=lambda part: part.of.file)
@@ -67,14 +67,14 @@ def indexed(
 
 
 def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES, offset: int = 0) -> Index:
-    """What one log holds, from a record on."""
+    """The index of one log, from a record on."""
     return _part_of(Range(file, offset, None, _step(file, split_bytes)), is_lost=False).index
 
 
 def index_again(file: StoredFile, known: Index, split_bytes: int = DEFAULT_SPLIT_BYTES) -> Index | None:
-    """What a log holds that has grown since it was looked through; None if it is not as it was.
+    """The index of a log that has grown since it was indexed; None if its former part has changed.
 
-    Its last section is gone through again, so that a log that was cut back in between is noticed.
+    Its last section is indexed again, to notice if the log was cut back in between.
     """
     if file.compression or not known.sections:
         return None
@@ -93,14 +93,14 @@ def index_again(file: StoredFile, known: Index, split_bytes: int = DEFAULT_SPLIT
 
 
 def _step(file: StoredFile, split_bytes: int) -> int:
-    return _NO_CUT if file.compression else split_bytes  # what is compressed cannot be cut
+    return _NO_CUT if file.compression else split_bytes  # a compressed file cannot be cut
 
 
 def _ranges(file: StoredFile, split_bytes: int, range_bytes: int) -> Iterator[Range]:
     step = _step(file, split_bytes)
     try:
         size = 0 if file.compression else size_of(file.path)
-    except OSError:  # whoever reads it says so
+    except OSError:  # its reader reports it
         size = 0
     starts = [*range(0, size, range_bytes)] or [0]
     for start, stop in zip(starts, [*starts[1:], None], strict=True):
@@ -108,7 +108,7 @@ def _ranges(file: StoredFile, split_bytes: int, range_bytes: int) -> Iterator[Ra
 
 
 def _packed(ranges: Sequence[Range], most_bytes: int) -> Iterator[tuple[Range, ...]]:
-    """Small logs share a task."""
+    """Tasks of about equal size; small logs share one."""
     held: list[Range] = []
     size = 0
     for one in ranges:
@@ -157,12 +157,12 @@ def _part_of(one: Range, *, is_lost: bool) -> Part:
 
 
 def _together(parts: Sequence[Part]) -> Index:
-    """What a log holds, of the parts of it."""
+    """The index of a log, from its parts."""
     joined = [parts[0]]
     for following in parts[1:]:
         last = joined[-1]
         if last.is_at_record and following.of.stop is not None and last.next >= following.of.stop:
-            continue  # one record reaches across all of it
+            continue  # one record spans all of it
         if last.is_at_record and last.next == following.first:
             joined.append(following)
         elif following.first is None and _is_padding(last, following):
@@ -181,5 +181,5 @@ def _together(parts: Sequence[Part]) -> Index:
 
 
 def _is_padding(last: Part, following: Part) -> bool:
-    """Whether nothing but zeros follows the last record."""
+    """Whether only zeros follow the last record."""
     return (last.is_at_record or last.is_padded) and max(last.next, following.of.start) >= following.inked_until

@@ -1,6 +1,6 @@
-"""Where do the tables go, and what of what is there is ours? A manifest says so, and only that is ever replaced.
+"""Where are the tables written, and what there may be replaced? Only what a replay's manifest lists.
 
-Everything is written aside and takes its place at the end, so that a run that fails leaves what was there before.
+Everything is written elsewhere and moved into place at the end, so that a failed run leaves the former tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REMEMBERED = "read.msgpack"
 MADE_BY = "kafka-zk-controller replay"
 _UNFINISHED, _FORMER, _PLANNED = "replay-unfinished", "replay-former", "planned.json"
 _SHOWN = 3
-# What a manifest may name, and the files that this project and Spark write below it.
+# The names that a manifest may have, and the files that this project and Spark write below them.
 _RESULT = re.compile(r"[a-z][a-z_]*(?:\.html)?|read\.msgpack")
 _WRITTEN = re.compile(
     r"[^/]+/(?:.*/)?(?:_temporary/.*|\.?part-[^/]+|\.?_SUCCESS(?:\.crc)?|(?:replay|planned)\.json|report\.html|read\.msgpack)(?:\.unfinished)?"
@@ -32,7 +32,7 @@ _WRITTEN = re.compile(
 
 
 class NotOurs(ValueError):
-    """A directory holds what no replay has made."""
+    """A directory holds something that no replay has made."""
 
 
 class InUse(ValueError):
@@ -40,7 +40,7 @@ class InUse(ValueError):
 
 
 class Manifest(Struct, frozen=True):
-    """What a replay wrote into its directory. Without it the directory holds no whole result."""
+    """The list of what a replay wrote into its directory. Without it the directory holds no whole result."""
 
     written: tuple[str, ...]
     made_by: str = MADE_BY
@@ -65,7 +65,7 @@ class Output:
 
     @contextmanager
     def aside(self, names: Sequence[str]) -> Iterator[str]:
-        """Where to write `names`; they take the place of all former ones at the end, unless something failed."""
+        """A directory to write `names` to; at the end they replace all former ones, unless something failed."""
         self._refuse_file()
         self._files.create_dir(self._root, recursive=True)
         with self._alone():
@@ -87,7 +87,7 @@ class Output:
             self._write(name, content)
 
     def keep(self, name: str, content: bytes) -> None:
-        """Write a file that later replays leave alone, into any directory.
+        """Write a file that later replays do not touch, into any directory.
 
         Raises:
             NotOurs: there is a file of this name that says something else.
@@ -98,7 +98,7 @@ class Output:
                 raise NotOurs(f"{self.out}/{name} says something else: remove it, or choose another directory")
             present = self._names()
             if self._is_ours(present) and not self._strange(present):
-                self._recover(present)  # or a manifest would call whole what a killed run has left
+                self._recover(present)  # else a manifest would declare a killed run's output whole
                 self._note(self.written)
             elif not present:
                 self._note(())
@@ -106,13 +106,13 @@ class Output:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """What the last whole replay wrote."""
+        """The manifest of the last whole replay."""
         manifest = self._manifest(MANIFEST)
         return manifest.written if manifest else ()
 
     @property
     def standing(self) -> str:
-        """What is there, for a person whose run has failed."""
+        """What the directory holds now, for the message of a failed run."""
         if self.written:
             return f"the tables below {self.out} are those of the last whole run"
         return f"there are no tables below {self.out}"
@@ -139,7 +139,7 @@ class Output:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other replays out, where the file system can; the lock of a process that dies is gone with it."""
+        """Lock other replays out, if the file system can; the lock ends with its process."""
         if self._files.type_name != "local" or self._kind("") != "Directory":
             yield
             return
@@ -149,7 +149,7 @@ class Output:
         except BlockingIOError:
             os.close(directory)
             raise InUse(f"another replay is writing into {self.out}") from None
-        except OSError:  # it has no locks
+        except OSError:  # the file system has no locks
             pass
         try:
             yield
@@ -165,7 +165,7 @@ class Output:
         try:
             for name in (MANIFEST, *former):
                 self._move(name, f"{_FORMER}/{name}")
-            # From here on what is in its place is new, and all that is former is aside.
+            # From here on everything in place is new, and all former files are aside.
             self._write(f"{_FORMER}/{_PLANNED}", msgspec.json.encode(names))
             for name in names:
                 self._move(f"{_UNFINISHED}/{name}", name)
@@ -182,7 +182,7 @@ class Output:
         self._remove(_UNFINISHED)
 
     def _undo(self) -> None:
-        """Back to the former tables. The manifest went first and comes back last; it may all be done twice."""
+        """Restore the former tables. The manifest left first and returns last; doing it twice is harmless."""
         former = self._manifest(f"{_FORMER}/{MANIFEST}")
         if former is None and self._exists(MANIFEST):
             return
@@ -193,15 +193,15 @@ class Output:
             self._move(f"{_FORMER}/{name}", name)
 
     def _is_ours(self, present: frozenset[str]) -> bool:
-        """Whether a manifest says so: that of a whole replay, or of one that was interrupted."""
+        """Whether a manifest lists it: that of a whole replay, or of an interrupted one."""
         if MANIFEST in present:
             return self._manifest(MANIFEST) is not None
         found = present & {_FORMER, _UNFINISHED}
-        # One that was interrupted at once had written nothing.
+        # A run that was interrupted at once has written nothing.
         return bool(found) and not self._strange(found)
 
     def _strange(self, present: frozenset[str]) -> frozenset[str]:
-        """What lies where a replay writes and removes, but was not written by one."""
+        """Foreign files in the places where a replay writes and removes."""
         places = present & {_FORMER, _UNFINISHED, *self.written}
         below = [
             info.path[len(self._root) + 1 :]
@@ -213,7 +213,7 @@ class Output:
         return frozenset(path for path in below if not _WRITTEN.fullmatch(path))
 
     def _planned(self) -> tuple[str, ...]:
-        """The tables of a run that was interrupted while it put them in their places."""
+        """The tables of a run that was interrupted while it moved them into place."""
         if not self._exists(f"{_FORMER}/{_PLANNED}"):
             return ()
         try:
@@ -231,7 +231,7 @@ class Output:
             manifest = msgspec.json.decode(self._read(name), type=Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
-        # It says what is removed: a name that leads elsewhere is none of ours.
+        # It decides what is removed, so a name that leads elsewhere is refused.
         is_ours = manifest.made_by == MADE_BY and all(map(_RESULT.fullmatch, manifest.written))
         return manifest if is_ours else None
 
@@ -246,7 +246,7 @@ class Output:
 
     def _names(self) -> frozenset[str]:
         found = {Path(info.path).name for info in self._listed(self._root, recursive=False)}
-        return frozenset(found - {f"{MANIFEST}.unfinished"})  # of a run that was killed while it wrote it
+        return frozenset(found - {f"{MANIFEST}.unfinished"})  # left by a run that was killed while writing it
 
     def _listed(self, place: str, *, recursive: bool) -> Sequence[Any]:
         found: Sequence[Any] = self._files.get_file_info(
@@ -272,14 +272,14 @@ class Output:
         self._files.move(aside, self._at(name))
 
     def _move(self, name: str, to: str) -> None:
-        """A file or a directory; nothing where there is none."""
+        """Move a file or a directory, if it exists."""
         kind = self._kind(name)
         if kind == "NotFound":
             return
         if kind == "File" or self._files.type_name in ("local", "py::hdfs", "mock"):
             self._files.move(self._at(name), self._at(to))
             return
-        # Object stores have no directories that could be moved, and of empty ones only what says that they are there.
+        # Object stores have no directories to move, and only a marker of empty ones.
         self._files.create_dir(self._at(to), recursive=True)
         for info in self._listed(self._at(name), recursive=True):
             if info.type.name == "File":
@@ -295,12 +295,12 @@ class Output:
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
-    """What reads and writes there, and the path as it knows it."""
+    """The file system of a place, and the path within it."""
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
         files, inside = arrow_filesystem(path)
-    except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
+    except (ValueError, OSError) as wrong:  # pyarrow does not know the store, or lacks its driver
         raise ValueError(f"{path} cannot be written to: {in_a_line(wrong)}") from None
     return files, str(inside)
 

@@ -1,6 +1,6 @@
-"""Is a snapshot of the same cluster as the logs? Whatever both tell of must agree.
+"""Is a snapshot of the same cluster as the logs? They must agree wherever they overlap.
 
-A snapshot is taken while writes go on: of what it may already show of the time behind its zxid nothing is concluded.
+A snapshot is taken while writes go on: it may show effects after its zxid, from which nothing is concluded.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Sample = tuple[int, str, int]
 
 
 class Fit:
-    """Feed it the rows of a snapshot; it finds where they contradict the logs.
+    """Finds where the rows of a snapshot contradict the logs.
 
     Shape:
-        `contradiction` cannot be within one cluster. `doubt` can, if transactions are missing between the two.
-        `samples` are the latest writes that the logs should hold, to be looked up there.
+        `contradiction` is impossible within one cluster. `doubt` is possible if transactions are missing in between.
+        `samples` are the latest writes, to be looked up in the logs, which should hold them.
     """
 
     def __init__(self, zxid: int, pieces: Sequence[Piece], behind: Iterable[Row]) -> None:
-        """`behind` are the rows of the logs behind `zxid`, that of the snapshot's name; only the first are read."""
+        """`behind` are the logs' rows after `zxid`, that of the snapshot's name; only the first are read."""
         self.contradiction: str | None = None
         self.samples: list[Sample] = []
         self._zxid = zxid
@@ -61,21 +61,21 @@ class Fit:
 
     @property
     def doubt(self) -> str | None:
-        """What speaks against the two following each other."""
+        """The reason why this snapshot and the logs may not be consecutive."""
         if self._conflict or not self._unseen:
             return self._conflict
         zxid, path = min((self._writes[path][0], path) for path in self._unseen)
         return f"transaction {zxid:#x} changes {path}, which it does not show"
 
     def _follow(self, behind: Iterable[Row]) -> None:
-        """Note the first write of each znode, as far as no transaction is missing."""
+        """Note the first write of each znode, until a transaction is missing."""
         at = self._zxid
         gone: set[str] = set()
         for row in islice(behind, MOST_ROWS_BEHIND):
             zxid, op, path, version, failed = row[0], row[6], row[7], row[9], row[12]
             if zxid > at and gap_between(at, zxid) is not None:
                 break
-            # How long an epoch was shows only within it.
+            # A gap is only visible within an epoch, whose length is unknown.
             self._is_certain &= epoch_and_counter(zxid)[0] == epoch_and_counter(self._zxid)[0]
             at = zxid
             if failed is None and path:
@@ -105,7 +105,7 @@ class Fit:
         self._conflict = self._conflict or conflict
 
 
-def is_told(sample: Sample, rows: Sequence[Row]) -> bool:
+def is_logged(sample: Sample, rows: Sequence[Row]) -> bool:
     """Whether the rows of a transaction hold a write that a snapshot shows."""
     _, path, time_ms = sample
     return any(row[7] == path and row[1] == time_ms and row[6] != DELETE and row[12] is None for row in rows)

@@ -17,9 +17,9 @@ from zk_layout.storage.files import StoredFile, named
 from zk_layout.storage.snappy import block_size, decompress, unframed
 
 _GZIP_STEP_BYTES = 64 << 10
-# How Hadoop calls what pyarrow calls otherwise.
+# Hadoop's names for pyarrow's schemes.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-# Google's library tries for a quarter of an hour, without a word.
+# Google's library would try for a quarter of an hour, silently.
 _PATIENCE = {"gs": "?retry_limit_seconds=30"}
 _HADOOP = frozenset({"hdfs", "viewfs"})
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
@@ -33,7 +33,7 @@ def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
     """The logs and snapshots at these places, by zxid.
 
     Each may be a file, or a directory that holds files or ZooKeeper's own `version-2` directory. Give the
-    directory of the snapshots and that of the logs where they differ.
+    directory of the snapshots and that of the logs if they differ.
 
     Raises:
         NothingToRead: there are none, or one of the places does not exist.
@@ -49,13 +49,13 @@ def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
 
 
 def ignored_files(paths: Iterable[str]) -> tuple[str, ...]:
-    """What lies there and is named like no log and no snapshot, nor like anything else that ZooKeeper keeps there."""
+    """Files that are named neither like logs or snapshots nor like anything else that ZooKeeper keeps there."""
     found = (place for path in map(located, paths) for place in ([path] if is_file(path) else _listed(path)))
     return tuple(sorted(p for p in found if named(p) is None and p.rpartition("/")[2] not in _OF_ZOOKEEPER))
 
 
 def located(path: str) -> str:
-    """A place as every process names it: absolute, and with the scheme by which pyarrow knows it.
+    """A place in the form that every process understands: absolute, and with pyarrow's scheme.
 
     >>> located("s3a://bucket/data"), located("/var/lib/../log")
     ('s3://bucket/data', '/var/log')
@@ -67,7 +67,7 @@ def located(path: str) -> str:
 
 
 def in_a_line(wrong: Exception) -> str:
-    """What pyarrow says of a store that it cannot speak to."""
+    """pyarrow's error about an unreachable store, in one line."""
     text = str(wrong)
     if "OAuth2 access token" in text:
         return "Google's store wants a login: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key"
@@ -79,7 +79,7 @@ def in_a_line(wrong: Exception) -> str:
 
 
 class Source:
-    """The decompressed bytes of one file; what is wrong with the compression goes to `damage`."""
+    """The decompressed bytes of one file; errors of the compression go to `damage`."""
 
     def __init__(self, file: StoredFile, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.file = file
@@ -87,7 +87,7 @@ class Source:
         self._chunk_bytes = chunk_bytes
 
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` on; a caller that needs no more stops asking.
+        """The bytes from `start` on; a caller may stop at any time.
 
         Compressed files are always read from their first byte, and `start` must then be 0.
         """
@@ -112,7 +112,7 @@ class Source:
         with open_for_reading(self.file.path) as file:
             file.seek(start)
             at = start
-            # What begins before `stop` may end behind it.
+            # A record that begins before `stop` may end after it.
             while chunk := file.read(min(self._chunk_bytes, stop - at) if stop and at < stop else self._chunk_bytes):
                 at += len(chunk)
                 yield chunk
@@ -140,12 +140,12 @@ def size_of(path: str) -> int:
 
 
 def is_file(path: str) -> bool:
-    """Whether it is a file here; elsewhere a place is taken for a directory."""
+    """Whether it is a local file; elsewhere a place counts as a directory."""
     return "://" not in path and Path(path).is_file()
 
 
 def version_of(path: str) -> tuple[int, int]:
-    """What changes when a file is written to: its size and, where that is known, the time of the last write."""
+    """A value that changes when the file is written: its size and, if known, the time of the last write."""
     if "://" in path:
         return size_of(path), 0
     stat = Path(path).stat()
@@ -175,7 +175,7 @@ def _listed(path: str) -> list[str]:
 
 def _remotely_listed(path: str) -> list[str]:
     filesystem, inside = _remote(path)
-    # What is in front of it, such as a host or a user, is in front of what is found below it, too.
+    # A prefix such as a host or a user is repeated in the paths found below it.
     place = path.rstrip("/")
     inside = inside.rstrip("/")
     front = place.removesuffix(inside) if place.endswith(inside) else place.partition("://")[0] + "://"
@@ -191,10 +191,10 @@ def _remotely_listed(path: str) -> list[str]:
 
 
 def arrow_filesystem(path: str) -> tuple[Any, str]:
-    """What of pyarrow's speaks to the store of a place, and the place as it knows it.
+    """pyarrow's file system for a place, and the path within it.
 
     Raises:
-        ValueError, OSError: it knows no such store, or lacks what speaks to it.
+        ValueError, OSError: pyarrow does not know the store, or lacks its driver.
     """
     place = located(path)
     scheme, _, rest = place.partition("://")
@@ -238,7 +238,7 @@ def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:
                     yield from _until_the_error(before, rest)
                 rest = stream.unconsumed_tail
                 if stream.eof:
-                    # Compressed files may follow each other in one.
+                    # One file may hold several compressed streams.
                     rest = stream.unused_data.lstrip(b"\0")
                     stream = None
     if stream is not None:
@@ -248,7 +248,7 @@ def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:
 
 
 def _until_the_error(stream: Any, rest: bytes) -> Iterator[bytes]:
-    """What a damaged piece still gives, byte by byte, and the error at last."""
+    """Decompress a damaged piece byte by byte, as far as it goes, and then raise the error."""
     for at in range(len(rest)):
         yield stream.decompress(rest[at : at + 1])
 

@@ -1,4 +1,4 @@
-"""What did ZooKeeper hold at a zxid or a time? The newest fitting snapshot, and the log behind it."""
+"""What did ZooKeeper hold at a zxid or a time? The newest fitting snapshot, and the log after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from metrics.replay.files.indexing import DEFAULT_RANGE_BYTES, DEFAULT_SPLIT_BYTES, Work, here, indexed
-from metrics.replay.files.snapshot_fit import Fit, is_told
+from metrics.replay.files.snapshot_fit import Fit, is_logged
 from metrics.replay.files.sources import Source
 from zk_layout.storage.damage import Damage, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
@@ -25,11 +25,11 @@ _PROBED_BYTES = 1 << 20
 
 
 class NotOneCluster(ValueError):
-    """Files of different clusters lie together, so that no answer could be right."""
+    """The files are of different clusters."""
 
 
 class History(Struct, frozen=True):
-    """The files of one cluster's servers, what each log holds, in which order it is read, and what is wrong or missing.
+    """The files of one cluster's servers, the index of each log, the order of reading, and damage.
 
     Shape:
         `indexes` has an entry for each log with transactions.
@@ -53,12 +53,12 @@ class History(Struct, frozen=True):
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """What is read of the logs, in order."""
+        """The pieces of logs to read, in order."""
         return self.order.pieces
 
     @property
     def first_zxid(self) -> int:
-        """The first transaction in any log; without logs, beyond all."""
+        """The first transaction in any log; without logs, a zxid beyond all."""
         return self.pieces[0].first if self.pieces else END_OF_TIME
 
     @property
@@ -73,7 +73,7 @@ def survey(
     work: Work = here,
     range_bytes: int = DEFAULT_RANGE_BYTES,
 ) -> History:
-    """Go through all logs once: what each holds, where it can be cut, and what is damaged or missing.
+    """Index all logs: what each holds, where it can be cut, and what is damaged or missing.
 
     Raises:
         NotOneCluster: two logs have different transactions of one zxid.
@@ -84,7 +84,7 @@ def survey(
 
 
 def history_of(files: tuple[StoredFile, ...], indexes: dict[str, Index], damage: list[Damage]) -> History:
-    """The one history that logs make, whose indexes are known.
+    """The history of indexed logs.
 
     Raises:
         NotOneCluster: two logs have different transactions of one zxid.
@@ -99,13 +99,13 @@ def history_of(files: tuple[StoredFile, ...], indexes: dict[str, Index], damage:
 
 
 def missing(gap: Gap, piece: Piece) -> Damage:
-    """Transactions that are in no log, as damage of the log that goes on behind them."""
+    """Transactions that are in no log, as damage of the log that continues after them."""
     what = f"{count_of(gap)} missing before it, between {gap.after:#x} and {gap.before:#x}"
     return Damage(piece.file, 0 if piece.offset <= HEADER_SIZE else piece.offset, what)
 
 
 def count_of(gap: Gap) -> str:
-    """How many transactions, for a person."""
+    """A number of transactions, in words."""
     if gap.missing is None:
         return "an unknown number of transactions"
     return f"{gap.missing} transaction{'' if gap.missing == 1 else 's'}"
@@ -118,11 +118,11 @@ def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[
 
 
 def read_records(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
-    """The records of pieces with their file, batch by batch. What is damaged there is known from the index already."""
+    """The records of pieces with their file, batch by batch. The index has reported their damage already."""
     for path, group in groupby(pieces, key=lambda piece: piece.file):
         file = _file(path)
         if file.compression:
-            # It can only be read from its first byte, and so all of it at once.
+            # It can only be read from its first byte, so all of it is read at once.
             yield from _read(file, [*group], damage)
         else:
             for piece in group:
@@ -156,7 +156,7 @@ def _taken(source: Source, records: Records, start: int, end: int) -> Iterator[B
 
 
 class _Wanted:
-    """Which records are taken from a file."""
+    """The records to take from a file."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
@@ -167,7 +167,7 @@ class _Wanted:
         )
 
     def of(self, taken: Bodies) -> Bodies:
-        """Those of the records that are."""
+        """The records to take, out of these."""
         if self._is_everything:
             return taken
         kept = [at for at in zip(*taken, strict=True) if self._is_one(*at)]
@@ -189,7 +189,7 @@ def _file(path: str) -> StoredFile:
 
 
 def history_rows(history: History, damage: list[Damage], after: int = 0) -> Iterator[Row]:
-    """The rows of all transactions behind `after`, in order, each once."""
+    """The rows of all transactions after `after`, in order, each once."""
     for rows in read_pieces([piece for piece in history.pieces if piece.last > after], damage):
         for row in rows:
             if row[0] > after:
@@ -197,7 +197,7 @@ def history_rows(history: History, damage: list[Damage], after: int = 0) -> Iter
 
 
 def zxid_at(history: History, time_ms: int) -> int:
-    """The last transaction not later than a time; 0 when there is none."""
+    """The last transaction up to a time; 0 if there is none."""
     for piece in reversed(history.pieces):
         if piece.from_ms <= time_ms:
             zxids = [row[0] for rows in read_pieces([piece], []) for row in rows if row[1] <= time_ms]
@@ -207,7 +207,7 @@ def zxid_at(history: History, time_ms: int) -> int:
 
 
 def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
-    """Compare the first and the last transaction of each log with what is taken from another."""
+    """Compare the first and the last transaction of each log with the same ones of other logs."""
     for path, index in indexes.items():
         for zxid in {index.first_zxid, index.last_zxid}:
             taken = next((piece for piece in order.pieces if piece.first <= zxid <= piece.last), None)
@@ -220,7 +220,7 @@ def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
 
 
 def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
-    """What one transaction did; a digest behind it, which not every server writes, does not matter."""
+    """The body of one transaction, without the digest that some servers append."""
     file = _file(path)
     start = 0 if file.compression else offset
     for taken in _taken(Source(file, _PROBED_BYTES), Records(path, start, end), start, end):
@@ -231,22 +231,22 @@ def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
 
 
 def fit_of(file: StoredFile, history: History) -> Fit:
-    """What compares a snapshot with the logs."""
+    """The comparison of a snapshot with the logs."""
     return Fit(file.zxid, history.pieces, history_rows(history, [], after=file.zxid))
 
 
 def check_fit(file: StoredFile, history: History, fit: Fit, damage: list[Damage]) -> None:
-    """Judge a snapshot that is whole and was compared.
+    """Judge a whole snapshot after its comparison.
 
     Raises:
-        NotOneCluster: it and the logs cannot be of one cluster.
+        NotOneCluster: it contradicts the logs.
     """
     wrong = fit.contradiction
     for sample in fit.samples if wrong is None else ():
         zxid, path, _ = sample
         piece = next(piece for piece in history.pieces if piece.first <= zxid <= piece.last)
         rows = _written(piece.file, piece.offset, piece.end, zxid)
-        if rows and not is_told(sample, rows):
+        if rows and not is_logged(sample, rows):
             wrong = f"transaction {zxid:#x} did not write {path}"
     if wrong is not None:
         raise NotOneCluster(f"{file.path} and the logs are not of one cluster: {wrong}; give the files of one cluster")
@@ -256,7 +256,7 @@ def check_fit(file: StoredFile, history: History, fit: Fit, damage: list[Damage]
 
 
 def tree_of_snapshot(file: StoredFile, damage: list[Damage], fit: Fit | None = None) -> tuple[Tree, bool, int]:
-    """The znodes a snapshot shows, whether it is whole, and up to which zxid it may show effects."""
+    """The znodes of a snapshot, whether it is whole, and the last zxid whose effects it may show."""
     source = Source(file)
     reader = SnapshotReader(file.path)
     tree = Tree.of_snapshot((), {}, {}, file.zxid)
@@ -279,14 +279,14 @@ def tree_of_snapshot(file: StoredFile, damage: list[Damage], fit: Fit | None = N
 def state_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -> Tree:
     """All znodes and sessions after the transaction `as_of`, or at the end.
 
-    Like ZooKeeper it starts from the newest snapshot that is whole, but never from one that may already show
-    what came after `as_of`.
+    Like ZooKeeper it starts from the newest whole snapshot, but never from one that may already show
+    effects of later transactions.
     """
     return state_since(history, damage, as_of)[0]
 
 
 def state_since(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -> tuple[Tree, int]:
-    """The same, and the transaction from which on it is known, where nothing shows what was there before; else 0."""
+    """The same, and the transaction from which on it is known, if nothing shows the time before; else 0."""
     tree, since = _start(history, damage, as_of)
     for row in history_rows(history, damage, after=tree.last_zxid):
         if row[0] > as_of:

@@ -1,6 +1,6 @@
-"""Who was there, and who led, from when to when? Lives of brokers, terms of controllers, sessions.
+"""Which brokers were live, and which controller led, and when? Lives of brokers, terms of controllers, sessions.
 
-These are few, whatever the length of the history, so they are folded here in one place and not by Spark.
+These are few even in a long history, so they are folded here in one place and not by Spark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def brokers(events: Sequence[_Event]) -> pa.Table:
 
 
 def controllers(events: Sequence[_Event]) -> pa.Table:
-    """One row for each term of a controller: who held `/controller`, in which epoch, and how long nobody did before.
+    """One row for each term of a controller: who held `/controller`, in which epoch, and how long it was vacant before.
 
     The epoch is raised in the transaction that claims, or in the one before.
     """
@@ -81,7 +81,7 @@ def sessions(events: Sequence[_Event]) -> pa.Table:
 
 
 def _lives(events: Iterable[_Event], kind: str, broker: int | None = None) -> list[_Event]:
-    """From each appearance of a znode to its end, which may only show as that of its session."""
+    """Each life of a znode, from its creation to its end, which may only show as the end of its session."""
     found: list[_Event] = []
     is_open = False
     for event in events:

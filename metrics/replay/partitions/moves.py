@@ -51,7 +51,7 @@ class Milestone(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A time in which nothing was written about a move; `missing` of its target was not in sync.
+    """A time without writes about a move; `missing` are the target's replicas that were not in sync.
 
     `until_zxid` is None where the log ended first.
     """
@@ -64,7 +64,7 @@ class Pause(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a move stood after the last that was written about it."""
+    """The state of a move after the last write about it."""
 
     time_ms: int
     zxid: int
@@ -77,8 +77,8 @@ class Move(Struct):
 
     Shape:
         `outcome` is finished, cancelled, superseded, deleted with the topic, or unfinished; `origin` is api, legacy
-        (`/admin/reassign_partitions`), znode (the partition's own, below `/admin/reassignments`), by hand (the topic
-        znode was written by someone who is not the controller), or unknown (it began before the log).
+        (`/admin/reassign_partitions`), znode (the partition's own, below `/admin/reassignments`), by hand (another
+        client than the controller wrote the topic znode), or unknown (it began before the log).
     """
 
     origin: str
@@ -116,7 +116,7 @@ class Move(Struct):
         return still if self.longest is None or still.duration_ms > self.longest.duration_ms else self.longest
 
     def is_stalled(self, now_ms: int) -> bool:
-        """Whether nothing happened to it for longer than is normal, at any time until `now_ms`."""
+        """Whether it had an unusually long pause at any time until `now_ms`."""
         return self.pause(now_ms).duration_ms > STALLED_MS
 
 
@@ -193,7 +193,7 @@ class PartitionMoves:
         self._stage_since_ms = event.time_ms
 
     def _at_once(self, event: Happened, before: Assignment, now: Assignment) -> None:
-        """Another order, or fewer replicas, needs no waiting and so may show in one write."""
+        """A move that only reorders or removes replicas needs no waiting, and so may be a single write."""
         move = Move(
             self._origin(event, now), event.time_ms, event.zxid, event.session, before, now, "finished",
             event.time_ms, event.zxid, {}, [], [], event.time_ms,
@@ -245,7 +245,7 @@ class PartitionMoves:
         move.stage_ms[name] = move.stage_ms.get(name, 0) + time_ms - self._stage_since_ms
 
     def _resume(self, move: Move, event: Happened) -> None:
-        """Something was written again."""
+        """End the pause: there is a write again."""
         last = move.standing
         if last is not None and event.time_ms - last.time_ms > move.longest_pause_ms:
             move.longest = Pause(event.time_ms - last.time_ms, last.zxid, event.zxid, last.stage, last.missing)
@@ -261,7 +261,7 @@ class PartitionMoves:
             return "legacy"
         if event.op == "known":
             return "unknown"
-        # The controller itself shows every move there; only somebody else's znode asks for one.
+        # The controller itself shows every move there; only another client's znode is a request.
         if self._znode_target == now.target and self._znode_session != event.session:
             return "znode"
         return "api" if event.fence is not None else "by hand"

@@ -1,6 +1,6 @@
-"""How do Spark's sorted batches reach the folds of single partitions, and the rows they give go back?
+"""How do Spark's sorted batches reach the folds of single partitions, and how do the resulting rows return?
 
-All partitions of one task pass through one after the other, so that memory holds the events of one partition.
+The partitions of one task are folded one after the other, so that memory holds the events of one partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS = Happened._fields
 _BATCH_ROWS = 20_000
 
 _ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part")]
-# What `Happened` takes of the tables `events` and, under names of its own, `partitions`.
+# The columns of `Happened` in the tables `events` and, under other names, `partitions`.
 OF_EVENTS = (
     "topic", "partition", "zxid", "part", "time", "session", "op", "kind", "leader", "leader_epoch",
     "controller_epoch", "isr", "replicas", "adding", "removing", "version", "fence", "is_first",
@@ -65,7 +65,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, Happe
 
 
 def folded(rows: Iterable[tuple[str, int, Happened]], fold: Fold) -> Iterator[dict[str, Any]]:
-    """The rows that the fold gives for each partition."""
+    """The fold's rows for each partition."""
     following: list[tuple[str, int, Happened]] = []
     source = iter(rows)
     first = next(source, None)
@@ -119,7 +119,7 @@ def _as_happened(rows: pa.Table) -> pa.Table:
 
 
 _INTS = pa.list_(pa.int32())
-# What happened to partitions, before it is an event for each row.
+# Events of partitions, still as columns.
 HAPPENED = pa.schema([
     pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("part", pa.int32()),
     pa.field("zxid", pa.int64()), pa.field("time_ms", pa.int64()), pa.field("session", pa.int64()),

@@ -1,4 +1,4 @@
-"""Who moved what, when, how long, and how did it end? The table `reassignments`, one row a move."""
+"""What was moved, by whom, when, for how long, and with which outcome? The table `reassignments`, one row a move."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ DDL = ", ".join(f"{name} {spark}" for name, _, spark, _ in COLUMNS)
 
 
 def reassignments(events: DataFrame, states: DataFrame | None = None, now_ms: int | None = None) -> DataFrame:
-    """One row a move, from the table `events`; `states` are given apart where `events` lacks them.
+    """One row a move, from the table `events`; give `states` separately if `events` lacks them.
 
     `now_ms` is the time of the log's last transaction, by default the last event's.
     """

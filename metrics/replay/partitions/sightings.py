@@ -1,4 +1,4 @@
-"""Who came, went and led, from the rows of the table `events`: few, so that each task can have them all."""
+"""Which brokers registered and which controllers led, from the table `events`: few rows, so each task gets all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controlle
 
 
 def sightings(events: DataFrame) -> list[Sighting]:
-    """Every change of the brokers, the claim, the epoch, the requests to delete and the legacy znode."""
+    """Every change of brokers, claim, epoch, deletion requests and the legacy znode."""
     from pyspark.sql import functions as f
 
     return sightings_of(events.where(f.col("kind").isin(*KINDS)).select(*COLUMNS).toArrow().to_pylist())
 
 
 def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
-    """The same from rows that were read without Spark."""
+    """The same, from rows read without Spark."""
     return [
         Sighting(
             r["zxid"], r["kind"], r["op"] not in GONE, r["broker"], r["session"],
@@ -37,7 +37,7 @@ def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
 
 
 def with_ends(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows without sessions, and the ends of what went with one: servers before 3.6 do not list that."""
+    """Replace ends of sessions by the ends of their znodes, which servers before 3.6 do not list."""
     owned: dict[tuple[str, int | None], dict[str, Any]] = {}
     for row in rows:
         key = (row["kind"], row["broker"] if row["kind"] == "broker" else None)
@@ -56,5 +56,5 @@ def with_ends(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             if row["op"] in ("create", "known"):
                 owned[key] = row
             elif row["op"] in GONE and owned.pop(key, None) is None and row["op"] != "delete":
-                continue  # it was said when its session ended
+                continue  # the end of its session showed it already
         yield row

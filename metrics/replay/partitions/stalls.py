@@ -1,4 +1,4 @@
-"""Why did nothing happen to a move for so long?"""
+"""Why was a move stalled?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _END = 2**63 - 1
 
 
 def why_stalled(move: Move, now_ms: int, terms: Terms) -> str | None:
-    """What it waited for in its longest pause, as far as the log shows; None for a move that never stalled."""
+    """What the move waited for in its longest pause, as far as the log shows; None if it never stalled."""
     if not move.is_stalled(now_ms):
         return None
     pause = move.pause(now_ms)

@@ -1,4 +1,4 @@
-"""Which brokers were there, and which controller led, when a transaction was made?"""
+"""Which brokers were live, and which controller led, when a transaction was made?"""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 
-NOBODY = BrokerId(-1)
-# Between what a broker's controlled shutdown makes the controller write, and the end of its session.
+NO_BROKER = BrokerId(-1)
+# Between the controller's writes for a broker's controlled shutdown and the end of the broker's session.
 SHUTDOWN_MS = 10 * 60_000
 _END_OF_TIME = 2**63 - 1
 _OF_TERMS = frozenset({"broker", "controller", "controller_epoch"})
@@ -27,7 +27,7 @@ class Sighting(Struct, frozen=True):
 
     Shape:
         `kind` is broker, controller, controller_epoch, deletion (the request to delete `topic`) or legacy
-        (`/admin/reassign_partitions`); `is_there` is false when the znode went. `version` is that of the epoch's znode,
+        (`/admin/reassign_partitions`); `is_there` is false for a deletion. `version` is that of the epoch's znode,
         which fences writes. `host` is what a broker registers.
     """
 
@@ -45,10 +45,10 @@ class Sighting(Struct, frozen=True):
 
 
 class Term(Struct, frozen=True):
-    """What held from one transaction on: the brokers there, who led, and with which epoch.
+    """The state from one transaction on: the live brokers, the controller, and its epoch.
 
     Shape:
-        `sessions` are those of the brokers there; `claimed` is the transaction in which `controller` claimed to lead.
+        `sessions` are those of the live brokers; `claimed` is the transaction of `controller`'s claim.
     """
 
     since: int
@@ -63,9 +63,9 @@ class Term(Struct, frozen=True):
 
 
 class Terms:
-    """All that held, in order; `at` finds what held when a transaction was made.
+    """All terms, in order; `at` finds the one at a transaction.
 
-    A task of Spark's is sent the sightings, which are far less than what is made of them.
+    Spark sends a task only the sightings, which are far smaller than the terms.
     """
 
     def __init__(self, sightings: Iterable[Sighting]) -> None:
@@ -82,7 +82,7 @@ class Terms:
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
         self._whose = _owners(seen)
-        self._found = (0, -1, 0)  # from behind which transaction to which, the term found last
+        self._found = (0, -1, 0)  # the bounds of the term found last
         self._clusters: dict[int, Cluster] = {}
 
     def __reduce__(self) -> tuple[type[Terms], tuple[list[Sighting]]]:
@@ -90,11 +90,11 @@ class Terms:
 
     @property
     def sightings(self) -> Sequence[Sighting]:
-        """What it was made of, in order."""
+        """The sightings behind the terms, in order."""
         return self._sightings
 
     def whose(self, session: int) -> tuple[int | None, str | None]:
-        """The broker that had a session, or the controller, and its address; neither where it was somebody else's."""
+        """The broker or controller that had a session, and its address; None for another client's session."""
         return self._whose.get(session, (None, None))
 
     @property
@@ -103,9 +103,9 @@ class Terms:
         return self._terms
 
     def position(self, zxid: int) -> int:
-        """Which one held just before a transaction."""
+        """The index of the term just before a transaction."""
         since, until, position = self._found
-        if since < zxid <= until:  # most that are asked for come from one term
+        if since < zxid <= until:  # most calls ask for the same term
             return position
         position = max(bisect_right(self._since, zxid - 1) - 1, 0)
         until = self._since[position + 1] if position + 1 < len(self._since) else _END_OF_TIME
@@ -113,11 +113,11 @@ class Terms:
         return position
 
     def at(self, zxid: int) -> Term:
-        """What held just before a transaction."""
+        """The term just before a transaction."""
         return self._terms[self.position(zxid)]
 
     def cluster(self, position: int) -> Cluster:
-        """That time as the controller's rules see it: the brokers there were all let in, and nothing else is known."""
+        """That time as the controller's rules see it: all live brokers were admitted, and nothing else is known."""
         cluster = self._clusters.get(position)
         if cluster is None:
             term = self._terms[position]
@@ -125,15 +125,15 @@ class Terms:
             stat = Stat(Zxid(term.since), Zxid(term.since), ZnodeVersion(0), SessionId(0))
             state.apply_all(present(BrokerAddress(BrokerId(b)), Registration(()), stat) for b in sorted(term.brokers))
             seen, epoch = Remembered(brokers=state.brokers), ControllerEpoch(term.epoch)
-            cluster = self._clusters[position] = Cluster(state, seen, Identity(NOBODY, epoch))
+            cluster = self._clusters[position] = Cluster(state, seen, Identity(NO_BROKER, epoch))
         return cluster
 
     def between(self, first: int, last: int) -> Sequence[Term]:
-        """What held from just before one transaction until just before another."""
+        """The terms from just before one transaction until just before another."""
         return self._terms[self.position(first) : self.position(last) + 1]
 
     def clean_stop_after(self, broker: int, zxid: int, time_ms: int) -> int | None:
-        """The transaction in which a broker closed its own session; None if it ended otherwise, or much later."""
+        """The transaction in which a broker closed its own session; None if it ended differently, or much later."""
         ends = self._ends.get(broker, [])
         position = bisect_right([end.zxid for end in ends], zxid)
         end = ends[position] if position < len(ends) else None
@@ -146,11 +146,11 @@ class Terms:
 
     @property
     def unwanted(self) -> Sequence[str]:
-        """The topics that were to be deleted at any time."""
+        """The topics with a deletion request at any time."""
         return [*self._deletions]
 
     def is_unwanted(self, topic: str, zxid: int) -> bool:
-        """Whether a topic was to be deleted when a transaction was made."""
+        """Whether a topic had a deletion request when a transaction was made."""
         return any(since < zxid <= until for since, until in self._deletions.get(topic, ()))
 
     def has_legacy_ended(self, since: int, zxid: int) -> bool:
@@ -160,7 +160,7 @@ class Terms:
 
 
 def _owners(sightings: Iterable[Sighting]) -> dict[int, tuple[int | None, str | None]]:
-    """By session, who registered a broker with it, or else who claimed to lead with it."""
+    """By session, the broker registered with it, else the controller that claimed with it."""
     registered: dict[int, tuple[int | None, str | None]] = {}
     claimed: dict[int, tuple[int | None, str | None]] = {}
     hosts: dict[int, str | None] = {}
@@ -175,7 +175,7 @@ def _owners(sightings: Iterable[Sighting]) -> dict[int, tuple[int | None, str | 
 
 
 def _requested(sightings: Iterable[Sighting]) -> dict[str, list[tuple[int, float]]]:
-    """By topic, from when to when it was to be deleted."""
+    """By topic, the periods of its deletion requests."""
     found: dict[str, list[tuple[int, float]]] = {}
     for seen in sightings:
         requests = found.setdefault(seen.topic or "", [])

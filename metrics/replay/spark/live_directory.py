@@ -1,7 +1,7 @@
 """What have live servers written since? Their data directories as a stream that follows the logs as they roll over.
 
-An offset is the last transaction that was given, so that it does not matter which server's log has it, or how logs are
-cut into files. A record that is still being written is left for the next time.
+An offset is the last transaction that was emitted, so that it does not matter which server's log has it, or how logs
+are cut into files. A record that is still being written is left for the next time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Version = tuple[int, int]
 
 
 class LiveDirectoryReader(DataSourceStreamReader):
-    """Option `startingZxid` leaves out what was before it (default: everything that is there)."""
+    """Option `startingZxid` leaves out everything before it (default: nothing)."""
 
     def __init__(self, options: dict[str, str], table: str) -> None:
         if table not in ("transactions", "events"):
@@ -50,7 +50,7 @@ class LiveDirectoryReader(DataSourceStreamReader):
         return {"zxid": max(self._history().last_zxid, int(begin["zxid"]))}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """What is new; with the first of it, what a snapshot shows of the time before."""
+        """The new transactions, the first time with a snapshot's rows of the time before."""
         after, until = int(start["zxid"]), int(end["zxid"])
         history = self._history()
         if until <= after or not history.pieces:

@@ -22,7 +22,7 @@ from zk_layout.storage.operations import Row
 
 
 class Bounds(Struct, frozen=True):
-    """What a row must satisfy to be wanted; wider than the query where that is simpler."""
+    """Bounds for wanted rows; wider than the query where that is simpler."""
 
     first_zxid: int = 0
     last_zxid: int = END_OF_TIME
@@ -32,11 +32,11 @@ class Bounds(Struct, frozen=True):
 
     @property
     def are_open(self) -> bool:
-        """Whether everything is wanted."""
+        """Whether all rows are wanted."""
         return self == Bounds()
 
     def excludes(self, first_zxid: int, last_zxid: int, first_ms: int, last_ms: int) -> bool:
-        """Whether no row between can be wanted."""
+        """Whether no row between these can be wanted."""
         return (
             last_zxid < self.first_zxid
             or first_zxid > self.last_zxid

@@ -35,12 +35,12 @@ _SETTINGS = {
 }
 
 
-# Where Java only hands out tasks, the best machine code costs more than it gains: half of all that a replay used.
+# Java only hands out tasks here, so optimized machine code costs more than it gains: half of a replay's processor time.
 _BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def start(master: str = HERE, settings: dict[str, str] | None = None, *, is_brief: bool = False) -> SparkSession:
-    """A session with the data source registered; for a master other than local, its own addresses are kept.
+    """A session with the data source registered; any master but a local one keeps its own addresses.
 
     `is_brief` is for little SQL.
     """
@@ -48,17 +48,17 @@ def start(master: str = HERE, settings: dict[str, str] | None = None, *, is_brie
 
 
 def context(master: str = HERE, settings: dict[str, str] | None = None, *, is_brief: bool = True) -> SparkContext:
-    """Spark without SQL, which starts in half the time; not `is_brief` is for a session that works with SQL later."""
+    """Spark without SQL, which starts in half the time; without `is_brief` for a session that uses SQL later."""
     from pyspark import SparkConf, SparkContext
 
-    # Spark's workers are processes of their own and must find this package as this one does.
+    # Spark's workers are separate processes and must find this package as well.
     known = os.environ.get("PYTHONPATH", "")
     if str(_PROJECT) not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), known)))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A busy machine may need longer than the 15 s that Spark's processes wait for each other.
     os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")
-    # The launcher is a Java of its own that only composes a command line.
+    # The launcher is a separate Java that only composes a command line.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _BRIEF)
     chosen = dict(_SETTINGS)
     if master.startswith("local"):
@@ -80,10 +80,10 @@ class NoJava(RuntimeError):
 
 
 def check_java() -> None:
-    """See whether Java is there.
+    """Check that Java is installed.
 
     Raises:
-        NoJava: it is not.
+        NoJava: it is missing.
     """
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
@@ -94,7 +94,7 @@ def check_java() -> None:
 
 @contextmanager
 def aside(log: int) -> Iterator[None]:
-    """What is written to standard error goes to the file with this number; a Java that starts keeps it there."""
+    """Redirect standard error to the file with this number; a Java started meanwhile keeps that."""
     sys.stderr.flush()
     kept = os.dup(2)
     os.dup2(log, 2)
@@ -107,7 +107,7 @@ def aside(log: int) -> Iterator[None]:
 
 @contextmanager
 def logged_to(log: str) -> Iterator[None]:
-    """What Spark's Python and Py4J log goes to this file; by themselves they print it, tracebacks and all."""
+    """Send the logs of Spark's Python and Py4J to this file, instead of printing them with tracebacks."""
     kept = logging.FileHandler(log, delay=True)
     root = logging.getLogger()
     root.addHandler(kept)
@@ -119,13 +119,13 @@ def logged_to(log: str) -> Iterator[None]:
 
 
 def end_at_interruption() -> None:
-    """Take Ctrl-C back from Spark, which would call its Java within the call that is interrupted."""
+    """Take Ctrl-C back from Spark, which would call Java within the interrupted call."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def of(running: SparkContext) -> SparkSession:
-    """A session within Spark as it runs, with the data source registered."""
+    """A session in a running Spark, with the data source registered."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.config(map=dict(running.getConf().getAll())).getOrCreate()

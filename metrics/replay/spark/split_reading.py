@@ -48,7 +48,7 @@ def read_split(
 
 
 def damage_batches(damage: Sequence[Damage]) -> Iterator[pa.RecordBatch]:
-    """What is missing, as rows; no batch where nothing is."""
+    """Missing transactions as rows; no batch if there are none."""
     if damage:
         yield damage_batch(damage)
 

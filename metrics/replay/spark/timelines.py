@@ -25,11 +25,11 @@ def states(timeline: DataFrame) -> DataFrame:
 
 
 def all_events(spark: SparkSession, tables: dict[str, str]) -> DataFrame:
-    """Everything that happened: the table `events`, and the states that are in `partitions`."""
+    """All events: the table `events`, and the states in `partitions`."""
     return read_table(spark, tables, "events").unionByName(states(read_table(spark, tables, "partitions")))
 
 
 def read_table(spark: SparkSession, tables: dict[str, str], name: str) -> DataFrame:
-    """A written table; an empty one too."""
+    """A written table, even an empty one."""
     reader = spark.read.schema(spark_schema(name)) if name in WRITTEN else spark.read
     return reader.parquet(tables[name])

@@ -30,7 +30,7 @@ from zk_layout.storage.snapshot import SnapshotReader
 
 
 class SurveyDamage(InputPartition):
-    """What planning found missing."""
+    """Damage found while planning."""
 
     def __init__(self, found: tuple[Damage, ...]) -> None:
         super().__init__(len(found))
@@ -38,7 +38,7 @@ class SurveyDamage(InputPartition):
 
 
 class WholeState(InputPartition):
-    """The state at one zxid, from a snapshot and the logs behind it."""
+    """The state at one zxid, from a snapshot and the logs after it."""
 
     def __init__(self, files: tuple[StoredFile, ...], as_of: int) -> None:
         super().__init__((len(files), as_of))
@@ -50,7 +50,7 @@ class ZooKeeperSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As `spark.read.format` knows it."""
+        """The name for `spark.read.format`."""
         return "zookeeper"
 
     def schema(self) -> str:
@@ -58,7 +58,7 @@ class ZooKeeperSource(DataSource):
         return ddl(self._table)
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002  # its columns are always all of the table's
-        """Read what is there."""
+        """Read the existing files."""
         return ZooKeeperReader(dict(self.options), self._table)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's name
@@ -89,12 +89,12 @@ class ZooKeeperReader(DataSourceReader):
         self._bounds = Bounds()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Use what bounds zxid, time or path; Spark checks everything again."""
+        """Use filters that bound zxid, time or path; Spark checks all of them again."""
         self._bounds = bounds_of(filters)
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Splits of about `splitBytes`, without those out of bounds; one for the whole state of `znodes`."""
+        """Splits of about `splitBytes` within the bounds; one split for the whole state of `znodes`."""
         files = stored_files(self._paths)
         if self._table == "znodes":
             return self._state_partitions(files)
@@ -111,7 +111,7 @@ class ZooKeeperReader(DataSourceReader):
                 if self._table in ("events", "damage"):
                     yield OneSplit(split)
             elif not self._bounds.excludes(*split.zxids, *split.times_ms):
-                # Only events follow from what was there before.
+                # Only events depend on the state before.
                 yield OneSplit(split if self._table == "events" else structs.replace(split, known={}))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ class ZooKeeperReader(DataSourceReader):
 
 
 def _snapshot_alone(file: StoredFile, history: History, bounds: Bounds) -> Iterator[pa.RecordBatch]:
-    """Nothing was written behind the snapshot, so that it can pass through without being held."""
+    """Whether nothing was written after the snapshot, so that it can be streamed."""
     reader, fit = SnapshotReader(file.path), fit_of(file, history)
     for chunk in Source(file).chunks():
         rows = reader.feed(chunk)

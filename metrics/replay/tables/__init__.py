@@ -1,1 +1,1 @@
-"""Which tables are sums over many rows, and no fold of one partition?"""
+"""Which tables are sums over many rows, instead of folds over one partition?"""

@@ -1,4 +1,4 @@
-"""Which znodes grow towards ZooKeeper's limit, how fast, and when are they there?
+"""Which znodes grow towards ZooKeeper's limit, how fast, and when will they reach it?
 
 A znode, and the list of a parent's children, must fit into one request or answer: `jute.maxbuffer`, about 1 MB. A
 topic's znode grows with its partitions and swells while they move; `/brokers/topics` grows with every topic.
@@ -28,7 +28,7 @@ DEFAULT_LIMIT_BYTES = 0xFFFFF
 LARGEST = 100
 BUCKETS = 200
 _DAY_MS = 86_400_000
-# A rate seen in a shorter time says nothing about days, and nobody plans for longer.
+# A rate seen in a shorter time says nothing about days, and a forecast beyond the second is no use.
 _LEAST_MS, _MOST_DAYS = 60_000, 3650
 _PARENTS = {"topic": "/brokers/topics", "config": "/config/topics"}
 CHILDREN = " (list of children)"
@@ -51,9 +51,9 @@ GROWTH = pa.schema(
 
 
 def growth(period: Period, limit_bytes: int = DEFAULT_LIMIT_BYTES, largest: int = LARGEST) -> Summing[pa.Table]:
-    """The sizes of the largest znodes over time: one row for each znode and each piece of time in which it was written.
+    """The sizes of the largest znodes over time: one row for each znode and each interval in which it was written.
 
-    Of the writes in a piece the largest counts, for that is the one that would not have fitted.
+    The largest write in an interval counts, because that is the one that might not have fitted.
     """
 
     def tops(rows: pa.Table) -> pa.Table:
@@ -107,12 +107,12 @@ def _summed_and(sources: dict[str, Source], combine: Part, more: pa.Table) -> Su
 
 
 def _writes(period: Period, make: Part) -> dict[str, Source]:
-    """All writes but those of access rules, which say no size of their own."""
+    """All writes except those of ACLs, which have no size."""
     return writes(period, lambda rows: make(rows.filter(pc.not_equal(rows["op"], "acl"))))
 
 
 def _of_chosen(period: Period, chosen: pa.ChunkedArray, make: Part) -> dict[str, Source]:
-    """The writes of the chosen paths; a state's path is only spelled out where its topic has one of them."""
+    """The writes of the chosen paths; a state's path is only composed if its topic has one of them."""
     paths = whole(chosen)
     topics = pa.array({path.split("/")[3] for path in chosen.to_pylist() if path.endswith("/state")}, pa.string())
 
@@ -125,7 +125,7 @@ def _of_chosen(period: Period, chosen: pa.ChunkedArray, make: Part) -> dict[str,
 
 
 def _of_parents(period: Period) -> Reduction:
-    """What comes and goes below the parents of topics."""
+    """Creations and deletions below the parents of topics."""
     kinds = pc.field("kind").isin([*_PARENTS]) & pc.field("topic").is_valid()
     comes_or_goes = pc.field("op").isin([*GONE, "create", "known"])
     until = Period(None, period.until_ms).of("time")
@@ -134,7 +134,7 @@ def _of_parents(period: Period) -> Reduction:
 
 
 def _lists(rows: pa.Table, period: Period) -> pa.Table:
-    """The size of the lists of topics after each topic that came or went."""
+    """The size of the lists of topics after each creation or deletion of a topic."""
     totals: dict[str, int] = {}
     found = []
     since = period.since_ms or 0
@@ -150,8 +150,8 @@ def _lists(rows: pa.Table, period: Period) -> pa.Table:
 def forecast(sized: pa.Table, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> pa.Table:
     """From the table `znode_sizes`: how large each znode is, how fast it grows, and when it meets the limit.
 
-    The rate is that of a straight line through the sizes in which each piece of time ended, so that what swells and
-    shrinks with every move does not count as growth. Null where nothing grows, or the log is too short to say.
+    The rate is that of a straight line through the last size of each interval, so that a znode that swells and
+    shrinks with every move does not count as growing. Null if it does not grow, or the log is too short to say.
     """
     rows = sized.sort_by([("path", "ascending"), ("at", "ascending")]).to_pylist()
     found = [_grown([*seen], limit_bytes) for _, seen in groupby(rows, key=itemgetter("path"))]

@@ -1,6 +1,6 @@
 """For how long were partitions under-replicated, at or under the minimum ISR or leaderless, and what did brokers carry?
 
-All of it is summed up from the table `partitions`.
+All of these are sums over the table `partitions`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from metrics.replay.events.intervals import GONE
 from metrics.replay.events.schemas import TIME
 from metrics.replay.tables.min_isr import Setting, in_pieces
 
-# What brokers ask for where nobody set anything.
+# The brokers' default.
 DEFAULTS = (Setting(None, 1, "option"),)
 _SHORTAGES = ("under_replicated_ms", "at_min_isr_ms", "under_min_isr_ms", "leaderless_ms")
 _OF_BROKERS = ("out_of_sync_ms", "catching_up_ms", "leading_ms", "hosting_ms", *_SHORTAGES)
@@ -30,13 +30,13 @@ _SECOND_MS = 1000
 
 
 class Window(Struct, frozen=True):
-    """The time that is looked at; what lasts longer is cut at both ends."""
+    """The time to show; longer periods are cut at both ends."""
 
     since_ms: int | None = None
     until_ms: int | None = None
 
     def clipped(self, timeline: pa.Table) -> pa.Table:
-        """Rows of `partitions` as far as they lie within."""
+        """Rows of `partitions`, cut to the window."""
         if self.until_ms is not None:
             end = _at(self.until_ms)
             timeline = timeline.filter(pc.less_equal(timeline["started_at"], end))
@@ -54,8 +54,8 @@ class Window(Struct, frozen=True):
 def topic_health(window: Window, until_ms: int, settings: Sequence[Setting] = DEFAULTS) -> Summing[pa.Table]:
     """How long each topic had partitions under-replicated, at or under the minimum ISR, or leaderless.
 
-    Times are summed over partitions; those that still last count until `until_ms`. `min_isr` is what is asked for
-    last.
+    Times are summed over partitions; those that still last count until `until_ms`. `min_isr` is the last
+    one in force.
     """
 
     def part(timeline: pa.Table) -> pa.Table:
@@ -77,7 +77,7 @@ def topic_health(window: Window, until_ms: int, settings: Sequence[Setting] = DE
     return topics.sort_by("topic")
 
 
-# By this order the last row has the setting that held last.
+# In this order the last row has the last setting.
 _LATEST = ("zxid", "is_later", "lasted_ms", "min_isr")
 
 
@@ -137,7 +137,7 @@ def broker_load(window: Window) -> Summing[pa.Table]:
 
 
 def _steps(rows: pa.Table, at: str, by: int) -> list[pa.Table]:
-    """By how much each broker's load changes where rows begin, or end."""
+    """The changes of each broker's load where rows begin, or end."""
     second = pc.floor_temporal(rows[at], unit="second")
     is_led = pc.fill_null(pc.greater_equal(rows["leader"], 0), False)
     led = rows["leader"].filter(is_led)
@@ -155,7 +155,7 @@ def _load(broker: Any, at: Any, leaders: int, replicas: int) -> pa.Table:
 
 
 def health_steps() -> Summing[pa.Table]:
-    """By how much the numbers of under-replicated, leaderless and moving partitions changed, second by second."""
+    """The changes of the numbers of under-replicated, leaderless and moving partitions, second by second."""
     names = ("under_replicated", "leaderless", "moving")
 
     def part(timeline: pa.Table) -> pa.Table:
@@ -182,7 +182,7 @@ def health_steps() -> Summing[pa.Table]:
 
 
 def is_under_replicated(rows: pa.Table) -> Any:
-    """`Assignment.is_under_replicated`, of rows of `partitions`."""
+    """`Assignment.is_under_replicated`, for rows of `partitions`."""
     return pc.fill_null(pc.less(pc.list_value_length(rows["isr"]), rows["replication_factor"]), False)
 
 

@@ -1,7 +1,7 @@
-"""What follows from the history of each partition: what became of its moves, and was each write right?
+"""What follows from the history of each partition: the outcomes of its moves, and whether each write was right?
 
-All rows are cut into buckets by partition, once; whoever finishes a bucket has the whole history of each of its
-partitions, puts it into order and judges it.
+All rows are cut into buckets by partition, once; the task that finishes a bucket has the whole history of each of its
+partitions, sorts it and judges it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from metrics.replay.partitions.terms import Terms
 
 MOVES, AUDIT = "reassignments", "audit"
 ROWS_A_BUCKET = 1_000_000
-_JUDGED = 1_000_000  # the number of the first file with what was judged, behind those of the other writes
+_JUDGED = 1_000_000  # the number of the first file with judged writes, after those of the other writes
 _KEYS = ["topic", "partition"]
 _KINDS = ["state", "assignment", "legacy_move", "znode_move"]
 
 
 class Window(Struct, frozen=True):
-    """Which moves are wanted: those that go on at `since_ms` or later, as they were at `until_ms`.
+    """The period of wanted moves: those in progress at `since_ms` or later, as they were at `until_ms`.
 
     Shape:
-        `until_ms` is the time of the last transaction where nothing earlier is asked for.
+        `until_ms` is the time of the last transaction unless the user gave an earlier one.
     """
 
     until_ms: int
@@ -47,10 +47,10 @@ class Window(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What every task is to know: the tables wanted, the window, who led when, and which partitions moved.
+    """Inputs of every task: the wanted tables, the window, the terms, and the partitions that moved.
 
     Shape:
-        `moved` is None where all partitions are wanted.
+        `moved` is None if all partitions are wanted.
     """
 
     tables: tuple[str, ...]
@@ -81,13 +81,13 @@ def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOV
 
 
 def terms_of(events: Any) -> Terms:
-    """Who was there and who led, from a dataset of the table `events`."""
+    """The terms, from a dataset of the table `events`."""
     rows = events.to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
     return Terms(sightings_of(rows.to_pylist()))
 
 
 def history_of(table: str, rows: Any, where: Any = True) -> pa.Table:
-    """What happened to partitions, of a dataset of one of the two tables."""
+    """The events of partitions, from a dataset of one of the two tables."""
     if table == "events":
         kinds = pc.field("kind").isin(_KINDS) & pc.field("topic").is_valid() & pc.field("partition").is_valid()
         return rows.to_table(columns=[*OF_EVENTS], filter=kinds & where)
@@ -96,7 +96,7 @@ def history_of(table: str, rows: Any, where: Any = True) -> pa.Table:
 
 
 def judge(rows: Iterable[pa.Table], wanted: Wanted, tables: Tables) -> None:
-    """Write what follows from the histories of some partitions."""
+    """Write the moves and findings of some partitions' histories."""
     history = in_order(rows)
     history = history.filter(pc.less_equal(history["time_ms"], wanted.window.until_ms))
     if not history.num_rows:
@@ -110,7 +110,7 @@ def judge(rows: Iterable[pa.Table], wanted: Wanted, tables: Tables) -> None:
 
 
 def _moves(history: pa.Table, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """The moves that are wanted; a partition whose assignment was never set has none."""
+    """The wanted moves; a partition whose assignment was never set has none."""
     assignments = history.filter(pc.equal(history["kind"], "assignment"))
     may_move = assignments.filter(pc.or_(pc.equal(assignments["op"], "set"), _names_move(assignments))).select(_KEYS)
     fold = partial(_moves_of_one, wanted=wanted)

@@ -1,7 +1,7 @@
-"""How many replicas had to be in sync, for which topic, from when to when? `min.insync.replicas` as it was set.
+"""How many replicas had to be in sync, for which topic, and when? `min.insync.replicas` as it was set.
 
-ZooKeeper knows what topics override and what was set for the whole cluster at run time; the brokers' own files it does
-not know, so that their value is an option.
+ZooKeeper knows the overrides of topics and the cluster-wide setting of run time, but not the brokers' files,
+so that their value is an option.
 
 Source: Kafka's ConfigEntityZNode; Partition.effectiveMinIsr (no more can be asked for than there are replicas).
 """
@@ -37,7 +37,7 @@ _END = 2**62
 
 
 class Setting(Struct, frozen=True):
-    """What held for a topic, or for all others where `topic` is None, from one time until another.
+    """The setting of a topic, or of all others if `topic` is None, from one time until another.
 
     Shape:
         `source` is topic, cluster (`/config/brokers/<default>`) or option; None stands for always.
@@ -97,7 +97,7 @@ def as_table(found: Sequence[Setting]) -> pa.Table:
 
 
 def in_pieces(timeline: pa.Table, until_ms: int, found: Sequence[Setting]) -> pa.Table:
-    """Each row of `partitions`, cut where what is asked for changed; those that still last end at `until_ms`.
+    """Each row of `partitions`, cut where the setting changed; those that still last end at `until_ms`.
 
     Adds `min_isr`, no more than there are replicas, when the piece `began` and `ended` (milliseconds), `lasted_ms`,
     whether it `is_open`, that is still lasts (0 or 1), and `is_begin` where it is the row's first piece.

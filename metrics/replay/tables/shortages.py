@@ -1,4 +1,4 @@
-"""From when to when was a partition under-replicated, under its minimum ISR or without a leader, or a broker not there?
+"""When was a partition under-replicated, under its minimum ISR or without a leader, or a broker offline?
 
 Source: `health`, which sums up the same; `lives`, for brokers.
 """
@@ -33,7 +33,7 @@ _SPAN = ("began", "ended", "is_open", "zxid")
 
 
 def shortages(window: Window, until_ms: int, settings: Sequence[Setting], lives: pa.Table) -> Summing[pa.Table]:
-    """One row for each time without a break in which something lacked, oldest first; what still does has no end.
+    """One row for each uninterrupted shortage, oldest first; one that still lasts has no end.
 
     `lives` is the table `brokers`.
     """
@@ -69,7 +69,7 @@ def _lacking(pieces: pa.Table, kind: str, when: Any) -> pa.Table:
 
 
 def combine(rows: pa.Table) -> pa.Table:
-    """Spans that meet are one.
+    """Merge spans that meet.
 
     >>> of_one = {"kind": "k", "topic": "t", "partition": 0, "is_open": 0, "zxid": 9}
     >>> spans = [{**of_one, "began": a, "ended": b} for a, b in ((5, 7), (1, 3), (3, 4))]
@@ -99,7 +99,7 @@ def combine(rows: pa.Table) -> pa.Table:
 
 
 def _offline(lives: Sequence[dict[str, Any]], until_ms: int) -> list[dict[str, Any]]:
-    """The times between two lives of a broker, and behind its last."""
+    """The times between two lives of a broker, and after its last."""
     found: list[dict[str, Any]] = []
     for broker in sorted({life["broker"] for life in lives}):
         own = sorted((life for life in lives if life["broker"] == broker), key=lambda life: int(life["started_zxid"]))

@@ -1,4 +1,4 @@
-"""Which znodes are written most: how often, how much, how large they grew, and how much of it was news?"""
+"""Which znodes are written most: how often, how much, how large they grew, and how much of it had changed?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from metrics.replay.events.schemas import TIME
 MOST = 1000
 _KNOWN = "known"
 
-# What is written, of the table `events` and of the states in `partitions`, under the same names.
+# The writes in the table `events` and of the states in `partitions`, under the same names.
 WRITES = pa.schema(
     [
         pa.field("path", pa.string()), pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
@@ -28,7 +28,7 @@ _OF_STATES = ("topic", "partition", "op", "zxid", "part", "started_at", "size_by
 
 
 def writes(period: Period, make: Any, *, with_known: bool = True) -> dict[str, Source]:
-    """Every write of a znode that has a size, from both tables; of a state `make` gets no path (`with_paths`)."""
+    """Every write of a znode that has a size, from both tables; states come without a path (see `with_paths`)."""
 
     def of_events(rows: pa.Table) -> pa.Table:
         return make(rows.rename_columns([{"time": "at"}.get(n, n) for n in rows.column_names]).cast(WRITES))
@@ -49,7 +49,7 @@ def writes(period: Period, make: Any, *, with_known: bool = True) -> dict[str, S
 
 
 def with_paths(rows: pa.Table) -> pa.Table:
-    """The rows with the path of each state spelled out."""
+    """The rows with the path of each state."""
     number = pc.cast(rows["partition"], pa.string())
     state = pc.binary_join_element_wise("/brokers/topics", rows["topic"], "partitions", number, "state", "/")
     paths = pc.coalesce(rows["path"], pc.if_else(pc.equal(rows["kind"], STATE), state, pa.scalar(None, pa.string())))
@@ -60,7 +60,7 @@ def znodes(period: Period, limit: int = MOST) -> Summing[pa.Table]:
     """The znodes with the most bytes written.
 
     A topic's znode is written whole for one partition that changes: `changes` are the partitions whose replicas
-    differed from the write before, `changed_bytes` what they take up in it, `amplification` how many bytes were
+    differed from the previous write, `changed_bytes` the size of their entries, `amplification` how many bytes were
     written for each of those.
     """
 
@@ -121,7 +121,7 @@ _LISTS = ("replicas", "adding", "removing")
 
 
 def _changes(period: Period) -> Reduction:
-    """How many partitions changed in each topic, and what the entries `"12":[1,2,3],` took up in its JSON."""
+    """How many partitions changed in each topic, and the size of their entries `"12":[1,2,3],` in its JSON."""
 
     def part(rows: pa.Table) -> pa.Table:
         fixed = pc.add(pc.utf8_length(pc.cast(rows["partition"], pa.string())), 6)

@@ -80,10 +80,10 @@ def _keep_asking(plan: Plan, ask: Operation) -> Any:
         begun, error = time.time(), None
         try:
             ask()
-        except Exception as failure:  # of whatever kind: it is told
+        except Exception as failure:  # of any kind: it is reported
             error = f"{type(failure).__name__}: {failure}"
-        told = {"begun": begun * 1000, "ended": time.time() * 1000, "error": error}
-        sys.stdout.write(json.dumps(told) + "\n")
+        attempt = {"begun": begun * 1000, "ended": time.time() * 1000, "error": error}
+        sys.stdout.write(json.dumps(attempt) + "\n")
         sys.stdout.flush()
         time.sleep(0.1)
     return {"ended": True}

@@ -1,4 +1,4 @@
-"""What became of acknowledged records."""
+"""The ledger judges acknowledged records."""
 
 from __future__ import annotations
 

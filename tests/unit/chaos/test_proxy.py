@@ -1,4 +1,4 @@
-"""Connections that are cut, slow or half open, between real sockets."""
+"""A proxy cuts, slows and half opens connections between real sockets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def connected(link: Link, timeout_s: float = 5.0) -> Iterator[socket.socket]:
 
 
 def said(connection: socket.socket, text: bytes = b"hello") -> bytes:
-    """What comes back; nothing if the connection is closed or reset."""
+    """The answer; empty if the connection is closed or reset."""
     try:
         connection.sendall(text)
         return connection.recv(4096)

@@ -1,4 +1,4 @@
-"""Which faults strike after each other."""
+"""The schedule orders and pairs faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For how long nobody could write."""
+"""Silences measure how long writes were blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the strikes cost, and when a run has failed."""
+"""The verdict sums up strikes, and says when a run has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a client's result is compared?"""
+"""Which part of a client's result is compared?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When has a client recovered from the controller's death, and how does the page tell it?"""
+"""When has a client recovered from the controller's death, and how does the page show it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a client program that hangs, dies, or talks about other things?"""
+"""How are client programs judged that hang, die, or print other lines?"""
 
 from __future__ import annotations
 

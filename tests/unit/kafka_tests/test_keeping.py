@@ -1,4 +1,4 @@
-"""What was measured once is kept until it is measured again."""
+"""A result is kept until the class runs again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JUnit reports is read by name, invocation and result."""
+"""JUnit's reports are read by name, invocation and result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's and the simulated brokers' requests are those of the whole client side, and both read the same answers."""
+"""Simulated brokers and the demo encode requests and decode answers like the whole client side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index finds what a reader finds, wherever the log is damaged, and the writes of whole znodes."""
+"""However the log is damaged, an index finds the same records as a reader, and the writes of whole znodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def body(kind: int, content: bytes, zxid: int, time_ms: int = 1000) -> bytes:
 
 
 def fenced(*parts: tuple[int, bytes], zxid: int) -> bytes:
-    """As a controller writes, whose epoch's version makes a check look like the type of a deletion."""
+    """A controller's write whose epoch version makes a check look like the type of a deletion."""
     return body(ops.MULTI, zk.multi((ops.CHECK, zk.check("/controller_epoch", 2)), *parts), zxid)
 
 

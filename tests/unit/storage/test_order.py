@@ -1,4 +1,4 @@
-"""One order of the logs of several servers: each transaction once, and a word about those that are missing."""
+"""The logs of several servers form one order: each transaction once, and missing ones are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EPOCH = 1 << 32
 
 
 def log(*spans: tuple[int, int], is_whole: bool = True) -> list[Section]:
-    """Sections that follow each other in the file; with bytes between them where it is damaged."""
+    """Sections that follow each other in the file, with bytes between them if it is damaged."""
     found, at = [], 16
     for first, last in spans:
         end = at + 10 * (last - first + 1)

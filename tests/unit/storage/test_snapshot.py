@@ -1,4 +1,4 @@
-"""Snapshots: what they hold, in every compression, and what is wrong with them."""
+"""Snapshots are read in every compression, and their damage is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a tree hold after some transactions, also after one applied twice, and what does it mean to Kafka?"""
+"""What does a tree hold after some transactions, even if one is applied twice, and what does that mean to Kafka?"""
 
 from __future__ import annotations
 

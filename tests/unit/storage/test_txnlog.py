@@ -1,4 +1,4 @@
-"""Transaction logs: every kind of transaction, every kind of damage."""
+"""Logs are read with every kind of transaction and every kind of damage."""
 
 from __future__ import annotations
 

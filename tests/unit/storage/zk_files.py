@@ -1,4 +1,4 @@
-"""How are ZooKeeper's files written? The other direction of what is tested, for tests and measurements."""
+"""How are ZooKeeper's files written, for tests and measurements?"""
 
 from __future__ import annotations
 

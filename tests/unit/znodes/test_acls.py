@@ -1,4 +1,4 @@
-"""Are rights read and written as brokers of all versions do it?"""
+"""Are ACLs read and written like brokers of all versions?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def captured(version: str) -> dict[str, str]:
 
 
 def in_json(data: str) -> Any:
-    """What it says, in whatever order."""
+    """The decoded JSON, independent of order."""
     value = json.loads(data)
     if "acls" in value:
         value["acls"] = sorted(value["acls"], key=lambda entry: sorted(entry.items()))

@@ -1,4 +1,4 @@
-"""Whatever bytes a znode holds: is it one typed refusal, in one line, whatever family it belongs to?"""
+"""Does every family refuse invalid bytes with one typed error, in one line?"""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_bytes_that_no_writer_writes_are_malformed(path: str, data: bytes) -> No
     elif isinstance(value, Malformed):
         assert len(value.reason) <= 300
         assert value.reason.isprintable()
-        assert "Error:" not in value.reason  # which would be a decoder that had not thought of it
+        assert "Error:" not in value.reason  # which would be an unexpected error in a decoder
     else:
         assert getattr(value, "moves", None) == (), "only the legacy znode refuses its entries one by one"
 

@@ -1,4 +1,4 @@
-"""Which registrations of brokers can be read, and what is said of one that cannot?"""
+"""Which registrations of brokers are readable, and what is the error of an unreadable one?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which path are the settings of a user, whatever its name?"""
+"""Under which path are a user's settings, for any name?"""
 
 from __future__ import annotations
 

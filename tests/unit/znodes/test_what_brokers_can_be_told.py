@@ -1,4 +1,4 @@
-"""What a znode says that no broker could be told is malformed, with the place of the mistake."""
+"""Values that do not fit into Kafka's protocol are malformed, with the place of the mistake."""
 
 from __future__ import annotations
 

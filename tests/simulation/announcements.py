@@ -1,4 +1,4 @@
-"""Is what controllers tell brokers true, and do brokers keep what they must?"""
+"""Do controllers announce the truth to brokers, and do brokers keep what they must?"""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 OFTEN = 8
 
 
-class Telling:
-    """What brokers were told, compared with what ZooKeeper has held."""
+class Announcements:
+    """Compares the commands to brokers with ZooKeeper's history."""
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
@@ -32,14 +32,14 @@ class Telling:
         self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
-        self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
+        self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
 
-    def told(self, controller: Controller, tell: Tell) -> None:
-        """A controller tells a broker something."""
+    def sent(self, controller: Controller, tell: Tell) -> None:
+        """A controller sends a broker a command."""
         if tell.broker == controller.own_id:
-            raise Broken(f"{controller.name} told itself something")
+            raise Broken(f"{controller.name} sent itself a command")
         if tell.broker not in controller.links:
-            raise Broken(f"{controller.name} told broker {tell.broker} something without a channel to it")
+            raise Broken(f"{controller.name} sent broker {tell.broker} a command without a channel to it")
         match tell.command:
             case LeaderAndIsr(partitions, new, _):
                 for view in new:
@@ -54,20 +54,20 @@ class Telling:
                 for view in partitions:
                     self._view_is_true(view)
             case StopReplica():
-                self.told_to_delete(tell)
+                self.deletion_sent(tell)
 
     def begun(self, at: TopicPartition, term: ControllerEpoch | None) -> None:
-        """A partition has got its first state, in a term of ours or by somebody else."""
+        """A partition got its first state, in a term of ours or from another writer."""
         self._begun_in[at] = term
 
     def assigned(self, at: TopicPartition, assignment: Assignment, term: ControllerEpoch | None) -> None:
-        """A topic's znode was written: replicas that are added now were added in this term."""
+        """A topic's znode was written: its new replicas were added in this term."""
         held, taken_out = self._added_in.get(at, {}), self._taken_out_in.pop(at, {})
         added = {r: m for r, m in held.items() if term is None or r not in taken_out or term <= taken_out[r]}
         self._added_in[at] = {r: added.get(r, term) for r in assignment.adding}
 
     def edited(self, at: TopicPartition, assignment: Assignment) -> None:
-        """A topic's znode was written by hand: only who begins a term later may not know of what was added before."""
+        """A topic's znode was written by hand: only a later term may not know which replicas were added before."""
         epoch, taken_out = self._checker.current_epoch(), self._taken_out_in.get(at, {})
         gone = (r for r in self._added_in.get(at, {}) if r not in assignment.replicas)
         self._taken_out_in[at] = {r: taken_out.get(r, epoch) for r in gone}
@@ -78,16 +78,16 @@ class Telling:
             memory.pop(at, None)
 
     def _is_just_made(self, tell: Tell, view: PartitionView) -> None:
-        """A broker that is told so makes an empty log, though it may have another in a directory that is offline."""
+        """Whether a replica may be announced as new: its broker makes an empty log, even beside an offline one."""
         at = TopicPartition(view.topic, view.partition)
         makers = (self._begun_in.get(at), self._added_in.get(at, {}).get(tell.broker))
         if at.topic in self._checker.topics and tell.controller_epoch not in makers:
-            raise Broken(f"broker {tell.broker} is told that {at} is new there, and the controller did not make it")
+            raise Broken(f"broker {tell.broker} gets {at} as new, and the controller did not make it")
         if _term(tell) in self._led.get(at, ()):
-            raise Broken(f"broker {tell.broker} is told that {at} is new there, and has heard of it before")
+            raise Broken(f"broker {tell.broker} gets {at} as new, and has heard of it before")
 
-    def told_to_delete(self, tell: Tell) -> None:
-        """Note the replicas that nobody wants at the moment at which they are told to go."""
+    def deletion_sent(self, tell: Tell) -> None:
+        """Note the replicas that are unwanted when the controller orders their deletion."""
         assert isinstance(tell.command, StopReplica)
         for stop in tell.command.stops:
             written = self._checker.read(TopicAddress(stop.topic).path)  # the checker hears of it only after this
@@ -100,43 +100,43 @@ class Telling:
                 self._let_go[tell.controller_epoch, tell.broker, at] = stop.leader_epoch
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
-        """A broker that refuses, or comes back, hears things again; nobody hears the same again and again."""
-        told = self._times_told.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
+        """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
+        sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
         for view in views:
-            told[view] = told.get(view, 0) + 1
-            if told[view] > OFTEN:
-                raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
+            sent[view] = sent.get(view, 0) + 1
+            if sent[view] > OFTEN:
+                raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:
             return
         at = TopicPartition(view.topic, view.partition)
-        told = PartitionState(
+        announced = PartitionState(
             view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state
         )
         if at in self._checker.edited:
-            return  # what somebody else wrote does not count, and is not told
-        if told not in self._checker.accepted.get((at, view.partition_epoch), ()):
-            raise Broken(f"told but never accepted by ZooKeeper: {view}")
+            return  # other clients' writes do not count, and are not announced
+        if announced not in self._checker.accepted.get((at, view.partition_epoch), ()):
+            raise Broken(f"announced but never accepted by ZooKeeper: {view}")
         if not any(_is_of(view, accepted) for accepted in self._checker.assigned.get(at, {})):
-            raise Broken(f"told replicas that ZooKeeper never accepted: {view}")
+            raise Broken(f"announced replicas that ZooKeeper never accepted: {view}")
 
     def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
         if broker not in view.replicas:
-            raise Broken(f"broker {broker} is told to host {view}")
+            raise Broken(f"broker {broker} must host {view}")
         self._view_is_true(view)
         if controller.epoch == self._checker.current_epoch():
             self._pair_is_true(view)
 
     def _pair_is_true(self, view: PartitionView) -> None:
-        """What a deposed controller mixes up is fenced by the brokers; who rules must not mix anything up."""
+        """Brokers fence a deposed controller's inconsistent commands; the leader must send only consistent ones."""
         at = TopicPartition(view.topic, view.partition)
         pairs = self._checker.together[at]
         if at not in self._checker.edited and not any(e == view.partition_epoch and _is_of(view, a) for e, a in pairs):
-            raise Broken(f"told a leader and replicas that never were together in ZooKeeper: {view}")
+            raise Broken(f"announced a leader and replicas that never were together in ZooKeeper: {view}")
 
     def learned(self, broker: Broker, tell: Tell) -> None:
-        """A broker that registered in this term lists no part of a topic: clients choose partitions by their number."""
+        """A broker registered in this term never lists a part of a topic: clients choose partitions by their number."""
         model, states, unwanted = broker.model, self._checker.states, self._checker.unwanted
         if model is None or not isinstance(tell.command, UpdateMetadata):
             return
@@ -161,9 +161,9 @@ class Telling:
     def deleted(self, model: BrokerModel, at: TopicPartition, tell: Tell) -> None:
         """A broker has just deleted a replica.
 
-        One that was told to go and has been wanted again since may go first: it comes back empty. Mostly the leader
-        epoch shows that; but whoever wanted it again may have died before that was raised. And who asks for a leader at
-        any price may get one that has not come to deleting its log yet: it does so before it leads.
+        A replica that was to be deleted and is wanted again may be deleted first: it returns empty. Mostly the leader
+        epoch shows that; but the controller may have died before it raised that. And an unclean election may choose
+        one that has not deleted its log yet: it does so before it leads.
         """
         checker = self._checker
         state, topic = checker.states.get(at), checker.topics.get(at.topic)
@@ -188,12 +188,14 @@ def _term(tell: Tell) -> tuple[ControllerEpoch, BrokerId]:
 
 
 def _is_of(view: PartitionView, accepted: Assignment) -> bool:
-    """Whether these replicas are told as they should be, with this ISR.
+    """Whether these replicas are announced correctly with this ISR.
 
-    Who is in sync and not listed any more is told as leaving: a change of a topic may take several transactions.
+    An unlisted in-sync replica is announced as leaving: a change of a topic may take several transactions.
     """
     unlisted = tuple(r for r in view.isr if r not in accepted.replicas)
-    told = {*accepted.removing, *unlisted}
+    leaving = {*accepted.removing, *unlisted}
     return (
-        view.replicas == (*accepted.replicas, *unlisted) and view.adding == accepted.adding and {*view.removing} == told
+        view.replicas == (*accepted.replicas, *unlisted)
+        and view.adding == accepted.adding
+        and {*view.removing} == leaving
     )
