@@ -1,5 +1,6 @@
-"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica? What the commands
-`release` and `switchover` do.
+"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica?
+
+The commands `release` and `switchover` do so.
 
 Every replica watches two znodes. While that of a release exists the leading one finishes what is in flight and gives
 `/controller` up, and none claims it; so a broker's native controller is elected, and stays. While that of a switchover

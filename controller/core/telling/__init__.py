@@ -1,0 +1,1 @@
+"""What do brokers hear of a change: which commands, in which order?"""
