@@ -19,12 +19,14 @@ from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.commands.handover import Standing
 from controller.http import client
+from controller.settings.table import HTTP_HOST, HTTP_PORT
 
 WIDE = 1_000
+HERE = f"{HTTP_HOST}:{HTTP_PORT}"
 
 
 @click.command()
-@click.option("--url", help="Its http.host and http.port; http://127.0.0.1:9640 where no option is given.")
+@click.option("--url", help=f"Its http.host and http.port; http://{HERE} where no option is given.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Show all replicas: the brokers' zookeeper.connect.")
 @click.option(
     "--config",
@@ -110,7 +112,7 @@ def _print_all(found: Standing) -> None:
 
 def _with_scheme(url: str | None) -> str:
     """Where a replica answers by HTTP; an address without a scheme is meant so."""
-    given = (url or "127.0.0.1:9640").rstrip("/")
+    given = (url or HERE).rstrip("/")
     return given if "://" in given else f"http://{given}"
 
 
