@@ -213,6 +213,16 @@ class Listener:
         self.asks.pop(answer.call)(answer.reply)
 
 
+class NoExporter:
+    """Stands for `controller.http.server`: nothing listens."""
+
+    async def start(self) -> None:
+        """Nobody reads."""
+
+    async def stop(self) -> None:
+        """Nothing was started."""
+
+
 class Observer:
     """Stands for `controller.monitoring.monitoring`: tells the world what a process goes through."""
 
@@ -220,10 +230,10 @@ class Observer:
         self._controller = controller
         self._world = controller.world
 
-    async def start(self) -> None:
-        """No metrics are shown."""
+    def start(self) -> None:
+        """No gauge is taken."""
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Nothing was started."""
 
     def noticed(self, notice: Notice) -> None:
@@ -350,6 +360,8 @@ class Process(Daemon):
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         self._leading = _Leading(controller, settings, self._claimant, self)
+        exporter: Any = NoExporter()
+        self._exporter = exporter
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent
 
