@@ -1,4 +1,4 @@
-"""Which modules has a folder, and what is each for? The tables in READMEs, made from first docstring lines.
+"""Which modules has a folder, and what is each for? The tables in READMEs, made from the modules' first sentences.
 
 `make pages` renews them all; `tests/unit/test_module_tables.py` fails where one is out of date.
 """
@@ -26,9 +26,10 @@ def modules(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
 
 
-def first_line(module: Path) -> str:
-    """What a module says of itself, in one line."""
-    return (ast.get_docstring(ast.parse(module.read_text("utf-8"))) or "").partition("\n")[0]
+def summary(module: Path) -> str:
+    """What a module says of itself first; the line may be broken."""
+    paragraph, *_ = (ast.get_docstring(ast.parse(module.read_text("utf-8"))) or "").split("\n\n")
+    return " ".join(paragraph.split())
 
 
 def table(folder: Path) -> str:
@@ -38,12 +39,12 @@ def table(folder: Path) -> str:
 
 def _rows(folder: Path, within: str = "") -> Iterator[str]:
     for module in modules(folder):
-        yield f"| `{within}{module.stem}` | {first_line(module)} |"
+        yield f"| `{within}{module.stem}` | {summary(module)} |"
     for inside in sorted(path.parent for path in folder.glob("*/__init__.py")):
         has_readme = (inside / "README.md").exists()
         path = f"{within}{inside.name}"
         name = f"[{path}]({path}/README.md)" if has_readme else path
-        yield f"| **{name}** | {first_line(inside / '__init__.py')} |"
+        yield f"| **{name}** | {summary(inside / '__init__.py')} |"
         if not has_readme:
             yield from _rows(inside, f"{path}/")
 

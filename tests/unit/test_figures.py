@@ -27,7 +27,7 @@ from controller.logs import floods
 from controller.monitoring import audit_trail, authorizer_log
 from controller.preflight.brokers_protocol import REMEMBERED_S
 from controller.preflight.judging import TOLERABLE_S
-from controller.process import claimant
+from controller.process import claimant, daemon
 from controller.reassign.client_properties import DEFAULT_API_TIMEOUT_MS
 from controller.reassign.options import DEFAULT_MOVE_TIMEOUT_MS
 from controller.security.tls.tls_listener import LOOKS_EVERY_S
@@ -67,6 +67,12 @@ def kib(figure: int) -> str:
 
 
 FRAGMENTS = {
+    "CHANGELOG.md": (
+        f"{ApiKey.METADATA.row.most_entries:,} topics, "
+        f"{ApiKey.ALTER_PARTITION_REASSIGNMENTS.row.most_entries:,} partitions",
+        f"{mib(Limits().unsent_bytes)} of answers",
+        f"{mib(Limits().most_request_bytes)} (`socket.request.max.bytes`",
+    ),
     "README.md": (f"[{RELEASES}](docs/versions.md)",),
     "docs/settings.md": (
         f"({RELEASES}) is kept",
@@ -99,6 +105,7 @@ FRAGMENTS = {
         f"{ALARMING_SHARE * 100:.0f} % of ZooKeeper's size limit",
         f"tried again every {words(LOOKS_EVERY_S)} seconds",
         f"again every {words(bearer_tokens._AGAIN_MS / 1000)} seconds",
+        f"and {words(daemon._CLOSE_WITHIN_S)} seconds at most",
         f"({ApiKey.METADATA.row.most_entries:,} topics, "
         f"{ApiKey.ALTER_PARTITION_REASSIGNMENTS.row.most_entries:,} partitions",
         f"{Limits().most_newcomers} more",

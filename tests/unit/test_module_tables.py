@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.module_tables import BEGIN, ROOT, first_line, folders, readmes, renewed
+from tests.module_tables import BEGIN, ROOT, folders, readmes, renewed, summary
 
 RENEW = "renew it with: make pages"
 
@@ -26,7 +26,7 @@ def test_every_folder_is_in_the_table_of_a_readme() -> None:
     assert [str(folder.relative_to(ROOT)) for folder in folders() if not is_covered(folder)] == []
 
 
-def test_every_first_line_is_a_whole_sentence() -> None:
+def test_every_summary_is_a_whole_sentence() -> None:
     paths = [path for folder in folders() for path in sorted(folder.glob("*.py"))]
 
-    assert [str(path.relative_to(ROOT)) for path in paths if not first_line(path).endswith((".", "?"))] == []
+    assert [str(path.relative_to(ROOT)) for path in paths if not summary(path).endswith((".", "?"))] == []
