@@ -38,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
-# Real servers leave the processors idle most of the time: what only computes fills the gaps, and is shown at the end.
+# Tests of real servers mostly wait: two files run at a time, and what only computes fills the gaps, shown at the end.
 test: static browser  ## everything: coverage, simulation, replay, conformance, real servers
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
@@ -46,7 +46,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	nice -n 10 $(MAKE) --no-print-directory kerberos & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
 	wait $$prepared; \
-	$(PYTEST) $(REAL) $(ARGS) || status=$$?; \
+	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile $(ARGS) || status=$$?; \
 	wait $$beside || status=$$?; \
 	cat "$$shown"; \
 	exit $$status
@@ -133,7 +133,7 @@ pages: $(READY)  ## renew the tables in READMEs and docs that are made from the 
 	$(BIN)/python -m tests.module_tables
 	$(BIN)/kafka-zk-controller settings --output markdown >docs/settings.md
 	$(BIN)/kafka-zk-controller metrics --output markdown >docs/metrics.md
-	$(BIN)/python -c 'from controller.server.treatments import as_markdown; print(as_markdown(), end="")' >docs/requests.md
+	$(BIN)/python -c 'from tests.unit.server.requests_page import as_markdown; print(as_markdown(), end="")' >docs/requests.md
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

@@ -11,7 +11,6 @@ class EnsembleMember(ZooKeeperServer):
     """One of several servers; its configuration says who the others are."""
 
     def __init__(self, number: int, directory: Path, port: int, settings: ZooKeeperSettings | None = None) -> None:
-        """Nothing starts yet."""
         super().__init__(directory, port, settings)
         self.number = number
         self.process.name = f"zookeeper-{number}"

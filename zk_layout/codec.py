@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 T = TypeVar("T")
 
@@ -30,17 +32,17 @@ class Malformed(Struct, frozen=True):
     size_bytes: int
 
 
-def json_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
-    """A decoder that ignores unknown keys, as Kafka's decoders do."""
-    return msgspec.json.Decoder(shape)
-
-
-def decode_json(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """The typed value. Size and depth are looked at first, for a decoder uses the stack that we all live on.
+def json_decoder(shape: type[T]) -> Callable[[bytes], T]:
+    """What makes a value of this shape of JSON. It ignores unknown keys, as Kafka's decoders do.
 
     Raises:
-        Undecodable: the bytes are not JSON, not of the expected shape, or more than anybody writes.
+        Undecodable: (the decoder) the bytes are not JSON, not of the expected shape, or more than anybody writes.
     """
+    return partial(_decode, msgspec.json.Decoder(shape))
+
+
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """Size and depth are looked at first, for a decoder uses the stack that we all live on."""
     if len(data) > LARGEST_BYTES:
         raise Undecodable(f"{len(data)} bytes, larger than the {LARGEST_BYTES} that are looked at")
     if data.count(b"[") + data.count(b"{") > DEEPEST and _is_too_deep(data):
@@ -73,6 +75,11 @@ def _is_deeper(brackets: bytes, limit: int) -> bool:
 def encode_json(value: object) -> bytes:
     """Compact JSON, as Kafka writes it."""
     return msgspec.json.encode(value)
+
+
+def encode_version_1(value: Struct) -> bytes:
+    """The fields by their names, behind a version, as Kafka begins what it writes."""
+    return encode_json({"version": 1, **structs.asdict(value)})
 
 
 def one_line(text: str, limit: int = 300) -> str:

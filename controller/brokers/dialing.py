@@ -91,7 +91,6 @@ class SecuredDialer:
     """Connections to listeners of one security protocol, as whoever we are there."""
 
     def __init__(self, security: Security, read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
-        """Nothing is opened yet."""
         self._security = security
         self._read_ahead_bytes = read_ahead_bytes
         self._lasts_s: WeakKeyDictionary[asyncio.StreamWriter, float] = WeakKeyDictionary()

@@ -49,7 +49,6 @@ class BrokerConnection:
     def __init__(
         self, dialer: Dialer, endpoint: Endpoint, largest_response_bytes: int = LARGEST_RESPONSE_BYTES
     ) -> None:
-        """Nothing is opened yet."""
         self._largest_response_bytes = largest_response_bytes
         self._dialer = dialer
         self._endpoint = endpoint

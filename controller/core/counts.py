@@ -19,7 +19,6 @@ class PartitionCounts(Duty):
     """The figures of the cluster; two of the sets are remembered for other duties."""
 
     def __init__(self, shared: Shared) -> None:
-        """An empty cluster."""
         self._cluster = shared.cluster
         self._offline = shared.memory.offline
         self._not_preferred = shared.memory.not_preferred

@@ -10,32 +10,8 @@ from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
 from controller.core.duties import all_duties
-from controller.core.messages.commands import LiveBroker
-from controller.core.messages.effects import Drained, Effect
-from controller.core.messages.events import (
-    Acknowledged,
-    Again,
-    Alarm,
-    Asked,
-    CallId,
-    ClockShown,
-    Committed,
-    Conflicted,
-    Event,
-    Fenced,
-    Loaded,
-    LogDirsDescribed,
-    Observed,
-    QuotasRead,
-    ReadAllowed,
-    ReadRefused,
-    ResignationAsked,
-    Surveyed,
-    Unknown,
-    Woke,
-)
+from controller.core.messages import commands, effects, events, requests
 from controller.core.messages.outbox import Outbox
-from controller.core.messages.requests import Request
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -60,7 +36,7 @@ class Snapshot(Struct, frozen=True):
 
     is_loaded: bool
     in_flight: int
-    live_brokers: tuple[LiveBroker, ...]
+    live_brokers: tuple[commands.LiveBroker, ...]
 
 
 class Machine:
@@ -85,7 +61,7 @@ class Machine:
         is_allowed: Authorizer | None = None,
     ) -> None:
         """A term that has not loaded anything yet. Without `is_allowed` its settings say who decides."""
-        self._unanswered: dict[CallId, Request] = {}
+        self._unanswered: dict[events.CallId, requests.Request] = {}
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._set_aside = shared.set_aside
@@ -98,7 +74,7 @@ class Machine:
         self._half_read = shared.transactions.half_read_topics
         self._is_loaded = self._is_draining = self._is_over = False
 
-    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+    def turn(self, happened: Sequence[events.Event], now: float) -> list[effects.Effect]:
         """What follows from these events.
 
         Shape:
@@ -110,16 +86,16 @@ class Machine:
         out = Outbox(now, self._unanswered)
         if self._is_over:
             return out.effects
-        self._queue.add(events)
+        self._queue.add(happened)
         for event in self._queue.take(self._budget.folded):
             self._fold(event, out)
         if self._is_loaded and not out.is_over and not self._queue.is_within_one:
             self._decide(out)
         is_drained = self._is_draining and not self._transactions.count and not out.is_over
         if is_drained:
-            out.add(Drained())
+            out.add(effects.Drained())
         elif self._queue.has_more or (self._is_loaded and self._state.has_changes_left(self._half_read)):
-            out.wake(Again(), out.now)
+            out.wake(events.Again(), out.now)
         self._is_over = out.is_over or is_drained
         return out.close()
 
@@ -140,7 +116,7 @@ class Machine:
     def snapshot(self) -> Snapshot:
         """How things stand after the last turn."""
         cluster = self._cluster
-        live = tuple(LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
+        live = tuple(commands.LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
         return Snapshot(self._is_loaded, self._transactions.count, live)
 
     def figures(self) -> dict[str, float]:
@@ -157,44 +133,44 @@ class Machine:
         self._is_over = True
         return self._state.let_go(self._budget.folded)
 
-    def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
+    def _fold(self, event: events.Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
-            case Observed(facts):
+            case events.Observed(facts):
                 for fact in facts:
                     self._state.apply(fact)
                     self._saw(fact.address, fact, out)
-            case ReadRefused(path, reason, address):
+            case events.ReadRefused(path, reason, address):
                 self._state.refuse(path, reason, address)
                 if address is not None:
                     self._saw(address, None, out)
-            case ReadAllowed(path):
+            case events.ReadAllowed(path):
                 self._state.allow(path)
-            case QuotasRead(rates):
+            case events.QuotasRead(rates):
                 self._state.quotas.apply(rates)
-            case Committed(commit, zxid):
+            case events.Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))
                 self._queue.go_on_with(tuple(facts_below(written, zxid)))
                 to_watch = list(may_be_deleted_unseen(written))
                 if to_watch:
                     out.read(to_watch, watch=True)
-            case Conflicted(commit, address):
+            case events.Conflicted(commit, address):
                 self._transactions.failed(commit, (address,), out)
-            case Unknown(commit):
+            case events.Unknown(commit):
                 self._transactions.failed(commit, None, out)
-            case Fenced():
+            case events.Fenced():
                 out.step_down("another controller has raised the controller epoch")
-            case Acknowledged() | LogDirsDescribed() | Surveyed() | ClockShown():
+            case events.Acknowledged() | events.LogDirsDescribed() | events.Surveyed() | events.ClockShown():
                 for duty in self._duties:
                     self._set_aside.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
-            case Asked():
+            case events.Asked():
                 self._intake.receive(event, out)
-            case Woke(alarm):
+            case events.Woke(alarm):
                 self._wake(alarm, out)
-            case Loaded():
+            case events.Loaded():
                 self._is_loaded = True
                 self._state.begin()
-            case ResignationAsked():
+            case events.ResignationAsked():
                 self._is_draining = True
             case _:
                 assert_never(event)
@@ -204,16 +180,16 @@ class Machine:
         for commit, zxid in self._transactions.saw(address, fact, out):
             self._state.apply_all(facts_of(commit, zxid, self._czxid_of))
 
-    def _wake(self, alarm: Alarm, out: Outbox) -> None:
+    def _wake(self, alarm: events.Alarm, out: Outbox) -> None:
         match alarm:
-            case Again():
+            case events.Again():
                 pass  # the turn itself is all that is wanted
             case TryAgain():
                 self._transactions.resume(alarm, out)
             case _:
                 self._ring(self._waking[type(alarm)], alarm, out)
 
-    def _ring(self, duty: Duty, alarm: Alarm, out: Outbox) -> None:
+    def _ring(self, duty: Duty, alarm: events.Alarm, out: Outbox) -> None:
         """An alarm that is not heard out rings again: many keep something going."""
         what = f"{type(alarm).__name__} of {_name(duty)}"
         try:

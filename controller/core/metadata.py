@@ -34,7 +34,6 @@ class Metadata(Duty):
     requests = (DescribeCluster,)
 
     def __init__(self, shared: Shared) -> None:
-        """Everything it says is in the view."""
         self._shared = shared
         self._names: list[TopicName] = []
 

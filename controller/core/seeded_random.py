@@ -16,7 +16,6 @@ class SeededRandom:
     """
 
     def __init__(self, seed: bytes) -> None:
-        """Start the stream."""
         self._seed = seed
         self._drawn = 0
 

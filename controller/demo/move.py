@@ -40,7 +40,6 @@ class ReassignTool:
     """Kafka's own kafka-reassign-partitions, asked as the cluster's version wants to be asked."""
 
     def __init__(self, tools: KafkaTools, bootstrap_servers: str, zookeeper_connect: str, plan_file: Path) -> None:
-        """Nothing runs yet."""
         self._tools = tools
         self._plan_file = plan_file
         release = tuple(int(part) for part in tools.version.split(".")[:2])

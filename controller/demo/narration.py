@@ -60,7 +60,6 @@ class MoveView:
     """Shows one move while it goes on. Lines told meanwhile appear above it."""
 
     def __init__(self, narrator: Narrator, brokers_say: str = "") -> None:
-        """Nothing is shown yet."""
         self._narrator = narrator
         self._caption = brokers_say
         self._live: Live | None = None

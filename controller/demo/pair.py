@@ -50,7 +50,6 @@ class Pair:
         *,
         outlives_us: bool = False,
     ) -> None:
-        """Nothing runs yet."""
         self._znodes = znodes
         self.members: Sequence[Replica] = [
             Replica(

@@ -45,7 +45,6 @@ class Traffic:
     def __init__(
         self, bootstrap_servers: str, topic: str, partitions: int, settings: TrafficSettings | None = None
     ) -> None:
-        """Nothing is produced yet."""
         self._settings = settings or TrafficSettings()
         self._bootstrap_servers = bootstrap_servers.split(",")
         self._topic = topic

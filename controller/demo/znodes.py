@@ -47,7 +47,6 @@ class Znodes:
     """A person's view into the cluster's ZooKeeper, below its chroot; usable from any thread."""
 
     def __init__(self, connect: str) -> None:
-        """Nothing is opened yet."""
         self._client = KazooClient(connect, timeout=20)
 
     def __enter__(self) -> Self:

@@ -35,7 +35,6 @@ class Credentials:
     """What was read of users and tokens in one session; the text of no error shows a credential."""
 
     def __init__(self) -> None:
-        """Nobody is known."""
         self._users: dict[str, dict[str, Credential]] = {}
         self._tokens: dict[str, Token] = {}
         self.refused: set[str] = set()

@@ -103,7 +103,6 @@ class Attempts:
     """
 
     def __init__(self, lets_in: Callable[[str | None, Mapping[str, Any] | None], bool]) -> None:
-        """Nobody has failed."""
         self._lets_in = lets_in
         self._comparing = ThreadPoolExecutor(1, "passwords")
         self._waiting: Counter[str] = Counter()
@@ -296,7 +295,6 @@ class OneLine(logging.Filter):
     """One short line in a while instead of a traceback for each client that does not speak HTTP."""
 
     def __init__(self) -> None:
-        """Nothing was said yet."""
         super().__init__()
         self._next = 0.0
         self._unsaid = 0

@@ -15,14 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from controller.core.messages.commands import (
-    Command,
-    LeaderAndIsr,
-    PartitionView,
-    ReplicaStop,
-    StopReplica,
-    UpdateMetadata,
-)
+from controller.core.messages import commands
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import IsrProposal, TopicReference
 from zk_layout.ids import (
@@ -74,31 +67,6 @@ class Traits(Struct, frozen=True):
 
 
 KAFKA_3_9 = Traits()
-KAFKA_3_3 = Traits(refuses_equal_stop_epoch=True)
-KAFKA_2_8 = Traits(
-    notes_topic_id_at_once=False,
-    refuses_equal_stop_epoch=True,
-    checks_partition_epoch=False,
-    notes_epoch_before_log=False,
-    offline_without_zookeeper=True,
-    proposes_by_id=False,
-    knows_refusals=False,
-)
-KAFKA_2_6 = Traits(
-    uses_alter_partition=False,
-    knows_topic_ids=False,
-    refuses_equal_stop_epoch=True,
-    checks_partition_epoch=False,
-    notes_epoch_before_log=False,
-)
-KAFKA_2_4 = Traits(
-    uses_alter_partition=False,
-    knows_topic_ids=False,
-    stop_replica_has_epochs=False,
-    refuses_newer_broker_epoch=True,
-    checks_partition_epoch=False,
-    notes_epoch_before_log=False,
-)
 
 
 class Acknowledgement(Struct, frozen=True):
@@ -156,7 +124,7 @@ class Replica:
 
     __slots__ = ("epoch_start", "followers", "is_stuck", "isr", "partition_epoch", "pending", "view")
 
-    def __init__(self, view: PartitionView) -> None:
+    def __init__(self, view: commands.PartitionView) -> None:
         self.view = view
         self.isr: Replicas = view.isr
         self.partition_epoch = view.partition_epoch
@@ -181,7 +149,7 @@ class BrokerModel:
         self.controller: BrokerId | None = None
         self.controller_epoch = ControllerEpoch(0)
         self.alive: dict[BrokerId, None] = {}
-        self.cache: dict[TopicPartition, PartitionView] = {}
+        self.cache: dict[TopicPartition, commands.PartitionView] = {}
         self.replicas: dict[TopicPartition, Replica] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.unmade: dict[TopicPartition, None] = {}  # offline because their logs could not be made
@@ -194,7 +162,7 @@ class BrokerModel:
 
     def receive(
         self,
-        command: Command,
+        command: commands.Command,
         controller: BrokerId,
         controller_epoch: ControllerEpoch,
         broker_epoch: BrokerEpoch,
@@ -210,20 +178,20 @@ class BrokerModel:
             return Acknowledgement(ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = controller_epoch
         match command:
-            case LeaderAndIsr(partitions, new, _):
+            case commands.LeaderAndIsr(partitions, new, _):
                 if any(self._expects_a_log(view) for view in (*partitions, *new)):
                     return Acknowledgement(ErrorCode.UNKNOWN_SERVER_ERROR)
                 known, created = self._lead_or_follow(partitions, now), self._lead_or_follow(new, now, is_new=True)
                 return Acknowledgement(errors={**known, **created})
-            case UpdateMetadata(partitions, brokers):
+            case commands.UpdateMetadata(partitions, brokers):
                 self.controller = controller
                 self.alive = dict.fromkeys(b.broker for b in brokers)
                 self._learn(partitions)
                 return Acknowledgement()
-            case StopReplica(stops):
+            case commands.StopReplica(stops):
                 return Acknowledgement(errors=dict(self._stop(stops)))
 
-    def _learn(self, views: Iterable[PartitionView]) -> None:
+    def _learn(self, views: Iterable[commands.PartitionView]) -> None:
         for view in views:
             topic_partition = TopicPartition(view.topic, view.partition)
             if view.leader == DELETING_LEADER:
@@ -231,13 +199,13 @@ class BrokerModel:
             else:
                 self.cache[topic_partition] = view
 
-    def _expects_a_log(self, view: PartitionView) -> bool:
+    def _expects_a_log(self, view: commands.PartitionView) -> bool:
         """Whether this leader epoch was noted without a log: then the broker does nothing of the whole request."""
         noted = self.without_log.get(TopicPartition(view.topic, view.partition))
         return noted == view.leader_epoch and view.topic_id is not None
 
     def _lead_or_follow(
-        self, views: Iterable[PartitionView], now: float, *, is_new: bool = False
+        self, views: Iterable[commands.PartitionView], now: float, *, is_new: bool = False
     ) -> dict[TopicPartition, ErrorCode]:
         errors: dict[TopicPartition, ErrorCode] = {}
         for view in views:
@@ -249,7 +217,7 @@ class BrokerModel:
                 errors[topic_partition] = error
         return errors
 
-    def _refusal(self, topic_partition: TopicPartition, view: PartitionView, is_new: bool) -> ErrorCode | None:
+    def _refusal(self, topic_partition: TopicPartition, view: commands.PartitionView, is_new: bool) -> ErrorCode | None:
         """Why a partition's state is not taken on; None when it is, NONE when it is silently ignored."""
         if self.broker not in view.replicas:
             self.violations.append(
@@ -276,7 +244,7 @@ class BrokerModel:
         is_older = known is not None and view.partition_epoch < known.partition_epoch
         return ErrorCode.NONE if is_older and self.traits.checks_partition_epoch else None
 
-    def _take_on(self, topic_partition: TopicPartition, view: PartitionView, now: float) -> None:
+    def _take_on(self, topic_partition: TopicPartition, view: commands.PartitionView, now: float) -> None:
         log = self.disk.get(topic_partition)
         if log is None and not self.has_zookeeper:  # it cannot read the topic's settings
             if self.traits.offline_without_zookeeper:
@@ -296,7 +264,7 @@ class BrokerModel:
             replica.followers = {r: Progress(now) for r in view.replicas if r != self.broker}
             self._advance(replica, log)
 
-    def _stop(self, stops: Iterable[ReplicaStop]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+    def _stop(self, stops: Iterable[commands.ReplicaStop]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         for stop in stops:
             topic_partition = TopicPartition(stop.topic, stop.partition)
             known = self.replicas.get(topic_partition)
@@ -311,7 +279,7 @@ class BrokerModel:
             if stop.is_deletion:
                 self.disk.pop(topic_partition, None)
 
-    def _is_fenced(self, stop: ReplicaStop, known: Replica) -> bool:
+    def _is_fenced(self, stop: commands.ReplicaStop, known: Replica) -> bool:
         if not self.traits.stop_replica_has_epochs or stop.leader_epoch in UNCHECKED_EPOCHS:
             return False
         if self.traits.refuses_equal_stop_epoch:

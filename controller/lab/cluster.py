@@ -112,18 +112,6 @@ class LocalCluster(Server):
             broker.wait_until_registered()
             self._progress(f"broker {broker.broker_id} is up")
 
-    def kill_broker(self, broker_id: int) -> None:
-        """End a broker at once, as a crash does."""
-        self.brokers[broker_id].kill()
-
-    def stop_broker(self, broker_id: int) -> None:
-        """End a broker in good order."""
-        self.brokers[broker_id].stop()
-
-    def restart_broker(self, broker_id: int) -> None:
-        """Start a broker again on its data, after stopping it if it runs."""
-        self.brokers[broker_id].restart()
-
     def start_process(self, name: str, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Process:
         """Start a process of our own beside the servers; it is stopped with the cluster, before the brokers.
 

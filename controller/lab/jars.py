@@ -133,17 +133,6 @@ def kafka_class_path(
     return class_path(f"kafka-{version}", version, partial(_kafka_modules, version), cache_dir, progress)
 
 
-def clients_class_path(
-    version: str, *, cache_dir: Path | None = None, progress: Progress = lambda _: None
-) -> tuple[Path, ...]:
-    """The jars of Kafka's Java clients alone; downloaded at the first call, like a broker's.
-
-    Raises:
-        JarsUnavailable: They are not in the cache and could not be downloaded.
-    """
-    return class_path(f"kafka-clients-{version}", version, partial(_clients_modules, version), cache_dir, progress)
-
-
 def class_path(
     name: str,
     version: str,
@@ -218,10 +207,6 @@ def _kafka_modules(version: str) -> list[Module]:
     # Kafka's own distribution adds a logging library; without one a broker is mute.
     modules.append(Module("org.slf4j", "slf4j-reload4j", "1.7.36"))
     return modules
-
-
-def _clients_modules(version: str) -> list[Module]:
-    return [Module("org.apache.kafka", "kafka-clients", version), Module("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
 def _resolve(directory: Path, name: str, dependencies: str, version: str, progress: Progress) -> tuple[Path, ...]:

@@ -36,15 +36,6 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def is_listening(port: int, timeout_s: float = 1.0) -> bool:
-    """Whether something accepts connections there."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
-            return True
-    except OSError:
-        return False
-
-
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

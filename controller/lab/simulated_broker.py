@@ -98,7 +98,6 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.commands: Counter[ApiKey] = Counter()
         self.size_bytes: Counter[ApiKey] = Counter()
         self.first_at: dict[ApiKey, float] = {}

@@ -37,7 +37,6 @@ class LineWriter:
         most_lines: int = MOST_LINES,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Nothing is written before the first line."""
         self.dropped = 0
         self._descriptor = descriptor
         self._gap = gap

@@ -12,22 +12,11 @@ from typing import Protocol
 
 import structlog
 
+from controller.core.messages import requests
 from controller.core.messages.effects import Answer, Effect, Recorded
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, CallId, Event
 from controller.core.messages.replies import ReassignmentsAltered, Reply
-from controller.core.messages.requests import (
-    AlterReassignments,
-    AlterScramCredentials,
-    CreateAcls,
-    CreatePartitions,
-    CreateTopics,
-    DeleteAcls,
-    DeleteTopics,
-    ElectLeaders,
-    Request,
-    UpdateFeatures,
-)
 from controller.wire.apis import CHANGES, requests_of
 from zk_layout.ids import TopicPartition
 
@@ -140,15 +129,20 @@ def _refused(error: ErrorCode, message: str | None) -> str:
     return f"{error.name} ({message})" if message else error.name
 
 
-def _parts(request: Request) -> Sequence[object]:
+def _parts(request: requests.Request) -> Sequence[object]:
     match request:
-        case AlterReassignments(parts) | CreateTopics(parts) | DeleteTopics(parts) | CreatePartitions(parts):
+        case (
+            requests.AlterReassignments(parts)
+            | requests.CreateTopics(parts)
+            | requests.DeleteTopics(parts)
+            | requests.CreatePartitions(parts)
+        ):
             return parts
-        case UpdateFeatures(parts) | CreateAcls(parts) | DeleteAcls(parts):
+        case requests.UpdateFeatures(parts) | requests.CreateAcls(parts) | requests.DeleteAcls(parts):
             return parts
-        case ElectLeaders(parts):
+        case requests.ElectLeaders(parts):
             return ("all partitions",) if parts is None else parts
-        case AlterScramCredentials():
+        case requests.AlterScramCredentials():
             return request.parts
         case _:
             return ()

@@ -42,7 +42,6 @@ class SpokenProtocol:
     """Until a broker has told its protocol, it is what all of them understand."""
 
     def __init__(self) -> None:
-        """Nobody has told anything."""
         self.value = OLDEST
         self._remembered: _Remembered[InterBrokerProtocol] = _Remembered()
 

@@ -10,26 +10,7 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
-from controller.core.candidacy.events import (
-    Claimed,
-    ClaimFailed,
-    ClaimOutcome,
-    Event,
-    HolderSeen,
-    HolderUnknown,
-    IdClash,
-    Lost,
-    ProtocolChanged,
-    Reconnected,
-    Resumed,
-    SessionEvent,
-    SessionLost,
-    StartRefused,
-    Suspended,
-    Unreachable,
-    Unsound,
-    Watching,
-)
+from controller.core.candidacy import events
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight.brokers_protocol import SpokenProtocol, SpokenSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
@@ -53,7 +34,7 @@ LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
 
 _log = structlog.get_logger(__name__)
 
-Clash = Callable[[], Awaitable[IdClash | None]]
+Clash = Callable[[], Awaitable[events.IdClash | None]]
 
 
 class Preflight(Protocol):
@@ -70,7 +51,7 @@ class Claimant:
         self,
         settings: ClaimSettings,
         preflight: Preflight,
-        tell: Callable[[Event], None],
+        tell: Callable[[events.Event], None],
         *,
         new_bridge: Callable[[ZooKeeperSettings], Bridge] = Bridge,
         troubles: Troubles | None = None,
@@ -140,14 +121,14 @@ class Claimant:
                 if isinstance(error, TurnedAway):
                     await asyncio.sleep(TURNED_AWAY_S)  # somebody has to change something first
             except (Refused, SessionEnded) as error:
-                self._tell(StartRefused(str(error)))
+                self._tell(events.StartRefused(str(error)))
                 return
             except Exception as error:  # nothing was claimed yet; another session may be luckier
                 _log.exception("ZooKeeper was not reached because of an error that nobody expected; trying again")
                 self._session.stop()
                 await self.bridge.stop()
                 self.bridge, self._session = self._new_session()
-                self._tell(Unreachable(reason_of(error)))
+                self._tell(events.Unreachable(reason_of(error)))
                 await asyncio.sleep(TURNED_AWAY_S)
             else:
                 if clash is not None and not clash.is_our_past:
@@ -159,7 +140,7 @@ class Claimant:
 
     def _not_reached(self, reason: str) -> None:
         _log.warning("cannot reach ZooKeeper; trying again", reason=reason)
-        self._tell(Unreachable(reason))
+        self._tell(events.Unreachable(reason))
 
     async def _look_until_brokers_have_spoken(self) -> None:
         """What has been found sound once stays so, however many brokers die: then a controller is needed most.
@@ -212,9 +193,9 @@ class Claimant:
         self._warn(findings)
         stops = [finding for finding in findings if finding.gravity is Gravity.STOP]
         if stops:
-            self._tell(Unsound(sentences(stops)))
+            self._tell(events.Unsound(sentences(stops)))
         elif self._is_unsound:
-            self._tell(Watching())
+            self._tell(events.Watching())
         self._is_unsound = bool(stops)
 
     def _hear(self, verdict: Verdict) -> None:
@@ -248,7 +229,7 @@ class Claimant:
         """Of a change that only another term can follow; as long as that could not load, the present one goes on."""
         if self._changes and await self._session.hindrance() is None:
             changes, self._changes = self._changes, []
-            self._tell(ProtocolChanged("; ".join(changes)))
+            self._tell(events.ProtocolChanged("; ".join(changes)))
 
     async def _look(self) -> Verdict | None:
         """Look once, and tell what follows from it; None where ZooKeeper or a bug came between."""
@@ -268,10 +249,10 @@ class Claimant:
             return None
         self._warn(verdict.findings)
         if verdict.stops:
-            self._tell(Unsound(sentences(verdict.stops)))
+            self._tell(events.Unsound(sentences(verdict.stops)))
         else:
             self._pass(verdict)
-            self._tell(Watching())
+            self._tell(events.Watching())
         return verdict
 
     def _failed(self, error: Exception) -> None:
@@ -280,7 +261,7 @@ class Claimant:
         reason = f"ZooKeeper: {error}" if is_refused else reason_of(error)
         self._troubles.wrong(PART, "looking at the cluster failed", reason, None if is_refused else error)
         if not self._has_passed:
-            self._tell(Unsound(reason))
+            self._tell(events.Unsound(reason))
 
     def _warn(self, findings: tuple[Finding, ...]) -> None:
         """Say what is new of what does not forbid a claim."""
@@ -300,7 +281,7 @@ class Claimant:
             self._found = found
             _log.info("pre-flight passed", **found)
 
-    async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> ClaimOutcome:
+    async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> events.ClaimOutcome:
         """Try to become the controller, and what came of it.
 
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
@@ -308,18 +289,18 @@ class Claimant:
         try:
             if not self._is_sure:
                 if reason := await self._session.hindrance():
-                    return Lost(reason, needs_mending=True)
+                    return events.Lost(reason, needs_mending=True)
                 with contextlib.suppress(Refused):  # a term tells what it cannot write
                     await self._session.prepare()
             outcome = await self._session.claim(
                 self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
             )
         except SessionEnded as error:
-            return ClaimFailed(str(error))
+            return events.ClaimFailed(str(error))
         except Refused as error:
-            return Lost(str(error), needs_mending=True)
+            return events.Lost(str(error), needs_mending=True)
         self._is_sure = True
-        if isinstance(outcome, Claimed):
+        if isinstance(outcome, events.Claimed):
             await self._read_cluster_id()
         return outcome
 
@@ -335,7 +316,7 @@ class Claimant:
         except (Refused, SessionEnded) as error:
             _log.warning("cannot read the cluster's id", reason=str(error))
 
-    async def give_up(self, claimed: Claimed) -> bool:
+    async def give_up(self, claimed: events.Claimed) -> bool:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
         try:
             async with asyncio.timeout(self._give_up_s) as self._patience:
@@ -365,16 +346,16 @@ class Claimant:
         bridge = self._new_bridge(self._settings.zookeeper)
         return bridge, Session(bridge, self._session_changed, self._own_id)
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _session_changed(self, event: events.SessionEvent) -> None:
         match event:
-            case Suspended():
+            case events.Suspended():
                 _log.warning("ZooKeeper connection", state="suspended")
-            case Resumed():
+            case events.Resumed():
                 _log.info("ZooKeeper connection", state="resumed")
-            case Reconnected():
+            case events.Reconnected():
                 _log.info("new ZooKeeper session established")
-            case SessionLost():
+            case events.SessionLost():
                 self.doubt()
-            case HolderSeen() | HolderUnknown():
+            case events.HolderSeen() | events.HolderUnknown():
                 pass  # what follows from it is said when it is decided
         self._tell(event)

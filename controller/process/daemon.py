@@ -116,7 +116,6 @@ class Daemon:
     def __init__(
         self, settings: Settings, last_resort: LastResort | None = None, *, is_new_cluster: bool = False
     ) -> None:
-        """Build what lives as long as the process."""
         self._is_new_cluster = is_new_cluster
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)

@@ -16,34 +16,10 @@ from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
 from controller.connections.broker import Dialer
-from controller.core.candidacy.events import (
-    Claimed,
-    TermDrained,
-    TermEvent,
-    TermFailed,
-    TermLoaded,
-    TermSessionEnded,
-)
+from controller.core.candidacy import events
 from controller.core.machine import Machine
+from controller.core.messages import effects
 from controller.core.messages.commands import LiveBroker
-from controller.core.messages.effects import (
-    Answer,
-    Commit,
-    Connect,
-    Decided,
-    DescribeLogDirs,
-    Disconnect,
-    Drained,
-    Measured,
-    Notice,
-    Read,
-    ReadAgain,
-    ReadChildren,
-    Recorded,
-    StepDown,
-    Survey,
-    Tell,
-)
 from controller.core.messages.events import ClockShown, Event, ResignationAsked
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -64,29 +40,29 @@ from zk_layout.watched import watched
 
 _log = structlog.get_logger(__name__)
 
-Happened = Callable[[TermEvent], None]
+Happened = Callable[[events.TermEvent], None]
 
 
 class Counter(Protocol):
     """Where figures go: notices by kind, and whatever the machine measures."""
 
-    def noticed(self, notice: Notice) -> None:
+    def noticed(self, notice: effects.Notice) -> None:
         """A notice was given."""
 
-    def measured(self, figure: Measured) -> None:
+    def measured(self, figure: effects.Measured) -> None:
         """The machine measured something."""
 
 
 class Channels(Protocol):
     """How commands reach brokers: `controller.brokers.links.Links`."""
 
-    def connect(self, connect: Connect) -> None:
+    def connect(self, connect: effects.Connect) -> None:
         """Open a link to a life of a broker."""
 
-    def disconnect(self, disconnect: Disconnect) -> None:
+    def disconnect(self, disconnect: effects.Disconnect) -> None:
         """Close it, and drop what is queued."""
 
-    def tell(self, tell: Tell) -> None:
+    def tell(self, tell: effects.Tell) -> None:
         """Queue a command."""
 
     async def drain(self, timeout_s: float) -> bool:
@@ -102,7 +78,7 @@ class Channels(Protocol):
 class Inspector(Protocol):
     """How brokers are asked for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
 
-    def describe(self, asked: DescribeLogDirs) -> None:
+    def describe(self, asked: effects.DescribeLogDirs) -> None:
         """Ask one broker."""
 
     async def close(self) -> None:
@@ -164,7 +140,7 @@ class TermParts(Struct):
     request_timeout_s: float
     request_limit_bytes: int
     drain_timeout_s: float
-    answer: Callable[[Answer], None]
+    answer: Callable[[effects.Answer], None]
     counter: Counter
     link_observer: LinkObserver
     turn_observers: tuple[TurnObserver, ...]
@@ -172,7 +148,7 @@ class TermParts(Struct):
     dialer: Dialer | None = None
     quotas: Quotas | None = None
     control_plane_listener: str = ""
-    decided: Callable[[Decided], None] = lambda _: None
+    decided: Callable[[effects.Decided], None] = lambda _: None
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
@@ -183,8 +159,7 @@ class TermParts(Struct):
 class Term:
     """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
 
-    def __init__(self, parts: TermParts, claimed: Claimed, happened: Happened) -> None:
-        """Everything is built, nothing runs."""
+    def __init__(self, parts: TermParts, claimed: events.Claimed, happened: Happened) -> None:
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
         self._is_over = False
@@ -218,22 +193,24 @@ class Term:
         self._pump = Pump(
             self.machine,
             {
-                Commit: self._commit,
-                Read: self._reader.read,
-                ReadChildren: self._read_children,
-                ReadAgain: self._reader.read_again,
-                Survey: self._reader.survey,
-                Connect: self.links.connect,
-                Disconnect: self.links.disconnect,
-                Tell: self.links.tell,
-                DescribeLogDirs: self._log_dirs.describe,
-                Answer: parts.answer,
-                Notice: self._notice,
-                Measured: parts.counter.measured,
-                Recorded: self._audit.record,
-                Decided: parts.decided,
-                StepDown: lambda step_down: self._end(TermFailed(step_down.reason, step_down.is_outranked)),
-                Drained: lambda _: self._end(TermDrained()),
+                effects.Commit: self._commit,
+                effects.Read: self._reader.read,
+                effects.ReadChildren: self._read_children,
+                effects.ReadAgain: self._reader.read_again,
+                effects.Survey: self._reader.survey,
+                effects.Connect: self.links.connect,
+                effects.Disconnect: self.links.disconnect,
+                effects.Tell: self.links.tell,
+                effects.DescribeLogDirs: self._log_dirs.describe,
+                effects.Answer: parts.answer,
+                effects.Notice: self._notice,
+                effects.Measured: parts.counter.measured,
+                effects.Recorded: self._audit.record,
+                effects.Decided: parts.decided,
+                effects.StepDown: lambda step_down: self._end(
+                    events.TermFailed(step_down.reason, step_down.is_outranked)
+                ),
+                effects.Drained: lambda _: self._end(events.TermDrained()),
             },
             Clock(asyncio.get_running_loop()),
             self._broken,
@@ -281,7 +258,7 @@ class Term:
         try:
             await self._reader.load()
         except SessionEnded as error:
-            self._end(TermSessionEnded(str(error)))
+            self._end(events.TermSessionEnded(str(error)))
             return
         except Exception as error:
             self._broken(error)
@@ -289,35 +266,35 @@ class Term:
         finally:
             gc.enable()
         spare()
-        self._parts.counter.measured(Measured("term_loading_seconds", self._now() - started))
-        self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
+        self._parts.counter.measured(effects.Measured("term_loading_seconds", self._now() - started))
+        self._happened(events.TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         try:
             await self._reader.wait()
         except SessionEnded as error:
-            self._end(TermSessionEnded(str(error)))
+            self._end(events.TermSessionEnded(str(error)))
         except Exception as error:
             self._broken(error)
 
-    def _read_children(self, effect: ReadChildren) -> None:
+    def _read_children(self, effect: effects.ReadChildren) -> None:
         self.emit(ClockShown(round(self._parts.wall_clock() * 1000)))
         self._reader.read_children(effect)
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: effects.Commit) -> None:
         for why in commit.why[:3]:
             _log.debug("commit", commit=commit.commit, why=why)
         if len(commit.why) > len(commit.why[:3]):
             _log.debug("commit", commit=commit.commit, more=len(commit.why) - 3)
         self._writer.submit(commit)
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: effects.Notice) -> None:
         self._parts.counter.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
 
     def _broken(self, error: BaseException) -> None:
         _log.error("an invariant is broken; this process steps down", exc_info=error)
-        self._end(TermFailed(f"{type(error).__name__}: {error}"))
+        self._end(events.TermFailed(f"{type(error).__name__}: {error}"))
 
-    def _end(self, event: TermEvent) -> None:
+    def _end(self, event: events.TermEvent) -> None:
         if self._is_over:
             return
         self._is_over = True

@@ -16,7 +16,6 @@ class ControllerConfig:
     """Reads the file, and what the environment changes of it, when it is first asked; it may be a pipe."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
         self._path = path
 
     @cached_property

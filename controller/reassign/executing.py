@@ -12,16 +12,7 @@ from msgspec import Struct
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings, unfit
 from controller.reassign.input_file import File
-from controller.reassign.plans import (
-    Plan,
-    Replica,
-    as_plan,
-    as_plan_json,
-    demand_executable,
-    listed,
-    plural,
-    read_plan,
-)
+from controller.reassign.plans import Plan, Replica, as_plan, as_plan_json, demand_executable, listed, plural, read_plan
 from controller.reassign.refusals import Declined, Refused, Unusable
 from controller.reassign.throttles import copying, throttle_log_dirs, throttle_replication
 from zk_layout.ids import Replicas, TopicPartition

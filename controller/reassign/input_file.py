@@ -10,7 +10,6 @@ class InputFile:
     """Reads a file when it is first asked for, and keeps what it said."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
         self._path = path
 
     def __str__(self) -> str:

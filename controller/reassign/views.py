@@ -108,7 +108,6 @@ class Lines:
     """Elsewhere: a line for each move that ended, and one for all the others together."""
 
     def __init__(self) -> None:
-        """Nothing is shown yet."""
         self._told: set[Ended] = set()
 
     def __enter__(self) -> Self:

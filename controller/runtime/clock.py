@@ -16,7 +16,6 @@ class Clock:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """No alarm is set."""
         self._loop = loop
         self._alarms: dict[Alarm, asyncio.TimerHandle] = {}
 

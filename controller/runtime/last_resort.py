@@ -12,7 +12,6 @@ class LastResort:
     """Ends the process after a while, whatever it then waits for: another may lead as soon as it has gone."""
 
     def __init__(self) -> None:
-        """It may live as long as it likes."""
         self._timer: threading.Timer | None = None
 
     def end_within(self, after_s: float, code: int) -> None:

@@ -21,7 +21,6 @@ class ServiceManager:
     """The other end of `NOTIFY_SOCKET`. Its watchdog hears from the event loop, so it notices one that stands still."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Nothing is sent yet."""
         address = environment.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())

@@ -21,7 +21,6 @@ class Troubles:
     """
 
     def __init__(self) -> None:
-        """All is well."""
         self.count: Callable[[str], None] = lambda _: None
         """Hears of each time that a part went wrong."""
         self._lock = threading.Lock()

@@ -101,7 +101,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore] 
     """A token source as kafka-python wants it; the extensions belong to the token that was asked for before."""
 
     def __init__(self, source: TokenSource) -> None:
-        """Nothing is asked for yet."""
         self._source = source
         self._extensions: Mapping[str, str] = {}
 

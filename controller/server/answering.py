@@ -16,58 +16,16 @@ from msgspec import Struct, structs
 
 from controller.core.clients.authorization import CLUSTER, Withheld, anybody
 from controller.core.clients.refusal import refusal
+from controller.core.messages import replies, requests
 from controller.core.messages.commands import UpdateMetadata
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import (
-    AclsDeleted,
-    AclsDescribed,
-    LeadersElected,
-    ReassignmentsListed,
-    Reply,
-    ShutdownPermitted,
-    TopicsCreated,
-)
-from controller.core.messages.requests import (
-    Caller,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    DescribeCluster,
-    Request,
-)
 from controller.server.inquiries import OF_ANY_NODE
 from controller.server.parts import ask_in_parts
 from controller.server.relay import CLIENT_ID, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import Service
 from controller.server.topic_configs import completed, is_to_be_completed
-from controller.wire import rights_needed
-from controller.wire.any_node import (
-    answer_log_dir_moves,
-    decode_config_resources,
-    decode_groups,
-    encode_configs_answered,
-    encode_groups_answered,
-    encode_nothing_here,
-)
-from controller.wire.apis import (
-    ANSWERED,
-    BELIEVED,
-    COMMANDS,
-    CONFIGS,
-    FORWARDED,
-    LED,
-    OF_THE_ASKER,
-    RELAYABLE,
-    SERVED,
-    STANDING_BY,
-    THROTTLED_SINCE,
-    ApiKey,
-    Pool,
-    VersionRange,
-    api_name,
-    pool_of,
-)
+from controller.wire import any_node, apis, rights_needed
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_response_header, framed_apart, throttle_ms_of
 from controller.wire.replies import encode_api_versions, encode_reply
@@ -90,7 +48,7 @@ _MOVE_BYTES = 50
 _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
-_OF_TOPICS = CreateTopics | DeleteTopics | CreatePartitions
+_OF_TOPICS = requests.CreateTopics | requests.DeleteTopics | requests.CreatePartitions
 
 Chunks = tuple[bytes, ...]
 _T = TypeVar("_T")
@@ -103,7 +61,7 @@ class Unanswerable(Exception):
 class LedElsewhere(Exception):
     """A request for the controller, which this process is not; a way to others is there."""
 
-    def __init__(self, header: RequestHeader, request: Request, relay: Relay) -> None:
+    def __init__(self, header: RequestHeader, request: requests.Request, relay: Relay) -> None:
         super().__init__()
         self.header, self.request, self.relay = header, request, relay
 
@@ -122,9 +80,9 @@ class Asker(Struct, frozen=True):
     principal: Callable[[], str]
     is_known: bool
 
-    def caller(self, client_id: str | None) -> Caller:
+    def caller(self, client_id: str | None) -> requests.Caller:
         """As rights and quotas see who asks now."""
-        return Caller(self.listener, self.address, client_id or "", self.principal())
+        return requests.Caller(self.listener, self.address, client_id or "", self.principal())
 
 
 class Answering:
@@ -159,9 +117,9 @@ class Answering:
         try:
             header, request = await self._beside(partial(decode_request, frame), len(frame))
         except UnsupportedVersion as unsupported:
-            if unsupported.header.api_key == ApiKey.API_VERSIONS:
+            if unsupported.header.api_key == apis.ApiKey.API_VERSIONS:
                 # As a broker: clients that find more than itself in such an answer (franz-go) take it for the whole.
-                itself: dict[int, VersionRange] = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
+                itself: dict[int, apis.VersionRange] = {apis.ApiKey.API_VERSIONS: apis.SERVED[apis.ApiKey.API_VERSIONS]}
                 return (encode_api_versions(unsupported.header, itself, ErrorCode.UNSUPPORTED_VERSION),)
             raise self._unsupported(unsupported.header, unsupported.served) from None
         except UnsupportedApi as unsupported:
@@ -171,20 +129,20 @@ class Answering:
                 return (encode_api_versions(header, {}, ErrorCode.INVALID_REQUEST),)
             return (encode_api_versions(header, await self._offered(header.client_id)),)
         withheld = self._service.withheld()
-        if withheld is not None and pool_of(header.api_key) is not Pool.BROKERS_OWN:
+        if withheld is not None and apis.pool_of(header.api_key) is not apis.Pool.BROKERS_OWN:
             return (await self._beside(partial(encode_reply, header, self._refused(request, withheld)), len(frame)),)
         caller = self._asker.caller(header.client_id)
-        if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
+        if isinstance(request, requests.DescribeCluster) and header.api_key == apis.ApiKey.METADATA:
             return await self._describe(request, header, caller)
         if self._relay is not None and self._may_be_forwarded(header):
             raise LedElsewhere(header, request, self._relay)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         self._throttle(getattr(reply, "throttle_ms", 0))
-        if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
+        if isinstance(reply, replies.TopicsCreated) and header.api_version >= SETTINGS_FROM:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
-    def _refused(self, request: Request, withheld: Withheld) -> Reply:
+    def _refused(self, request: requests.Request, withheld: Withheld) -> replies.Reply:
         """The answer of a broker to who has no right, as far as this process can give it.
 
         Raises:
@@ -223,14 +181,14 @@ class Answering:
 
     def _may_on_cluster(self, header: RequestHeader) -> bool:
         """Whether the client may do with the cluster what this request needs, whatever it says."""
-        operation = ApiKey(header.api_key).row.on_cluster
+        operation = apis.ApiKey(header.api_key).row.on_cluster
         return operation is None or self._may(operation, header)
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""
         return self._service.may(self._asker.caller(header.client_id), header.api_key, operation, CLUSTER)
 
-    async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
+    async def _with_all_configs(self, reply: replies.TopicsCreated) -> replies.TopicsCreated:
         if not is_to_be_completed(reply):
             return reply
         # On the brokers' own listener, which this process can reach them on whatever the client's wants of it.
@@ -238,7 +196,9 @@ class Answering:
         broker = await self._service.topic_configs.of_a_broker(listener)
         return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
 
-    async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller) -> Chunks:
+    async def _describe(
+        self, request: requests.DescribeCluster, header: RequestHeader, caller: requests.Caller
+    ) -> Chunks:
         """The cluster as this term sees it.
 
         Raises:
@@ -257,9 +217,9 @@ class Answering:
         """Whoever leads sees this process only, so that rights would be judged as this process', and quotas of users
         counted against it; and what another process has passed on goes no further."""
         service = self._service
-        if header.api_key in THROTTLED_SINCE and self._asker.is_known and service.limits_users():
+        if header.api_key in apis.THROTTLED_SINCE and self._asker.is_known and service.limits_users():
             return False
-        is_somebody_elses = header.api_key in FORWARDED and not service.inquiries.is_led
+        is_somebody_elses = header.api_key in apis.FORWARDED and not service.inquiries.is_led
         return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
 
     async def _demand_rights(self, header: RequestHeader, frame: bytes) -> None:
@@ -270,9 +230,9 @@ class Answering:
         """
         service, key = self._service, header.api_key
         if (withheld := service.withheld()) is not None:
-            raise Unanswerable(f"{api_name(key)} is not passed on: {withheld.reason}")
-        if self._asker.is_known and key in OF_THE_ASKER:
-            raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
+            raise Unanswerable(f"{apis.api_name(key)} is not passed on: {withheld.reason}")
+        if self._asker.is_known and key in apis.OF_THE_ASKER:
+            raise Unanswerable(f"{apis.api_name(key)} is not passed on, because a broker has to see who asks")
         if service.is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
@@ -280,34 +240,34 @@ class Answering:
         if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
             return
         if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
-            raise Unanswerable(f"{api_name(key)} is not passed on for this client; brokers answer it")
+            raise Unanswerable(f"{apis.api_name(key)} is not passed on for this client; brokers answer it")
 
-    async def _may_write_somewhere(self, caller: Caller) -> bool:
+    async def _may_write_somewhere(self, caller: requests.Caller) -> bool:
         """Whether the broker behind the relay lets who may write to any topic have a producer id, and this one may."""
-        if self._relay is None or ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
+        if self._relay is None or apis.ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
             return False
         return self._service.is_allowed_for_any(caller, AclOperation.WRITE, ResourceType.TOPIC)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
-        if key in COMMANDS:
+        if key in apis.COMMANDS:
             error = self._judged_command(header)
             return await self._beside(lambda: encode_acknowledgement(decode_command(frame), error), len(frame))
-        answered = ANSWERED.get(key)
+        answered = apis.ANSWERED.get(key)
         if answered is not None:
             if header.api_version not in answered:
                 raise self._unsupported(header, answered)
-            if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
-                answer = partial(answer_log_dir_moves, is_allowed=self._may_on_cluster(header))
+            if key == apis.ApiKey.ALTER_REPLICA_LOG_DIRS:
+                answer = partial(any_node.answer_log_dir_moves, is_allowed=self._may_on_cluster(header))
                 return await self._beside(partial(answer, header, frame), len(frame))
-            if key == ApiKey.DESCRIBE_GROUPS:
+            if key == apis.ApiKey.DESCRIBE_GROUPS:
                 return await self._answer_groups(header, frame)
-            if key not in CONFIGS:
-                return encode_nothing_here(header, is_allowed=self._may_on_cluster(header))
+            if key not in apis.CONFIGS:
+                return any_node.encode_nothing_here(header, is_allowed=self._may_on_cluster(header))
             own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
-        if key in RELAYABLE and self._relay is not None:
+        if key in apis.RELAYABLE and self._relay is not None:
             await self._demand_rights(header, frame)
             return await self._relay.forward(frame, self._service.pools.responses)
         raise self._unsupported(header, None)
@@ -330,27 +290,27 @@ class Answering:
         Raises:
             Unanswerable: not in this version.
         """
-        if header.api_version not in COMMANDS[header.api_key]:
-            raise self._unsupported(header, COMMANDS[header.api_key])
+        if header.api_version not in apis.COMMANDS[header.api_key]:
+            raise self._unsupported(header, apis.COMMANDS[header.api_key])
         is_allowed = self._may_on_cluster(header)
         return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _answer_groups(self, header: RequestHeader, frame: bytes) -> bytes:
-        groups = await self._beside(partial(decode_groups, header, frame), len(frame))
+        groups = await self._beside(partial(any_node.decode_groups, header, frame), len(frame))
         may = partial(self._service.may, self._asker.caller(header.client_id), header.api_key, AclOperation.DESCRIBE)
         refused = {group for group in set(groups) if not may(ResourcePattern(ResourceType.GROUP, group))}
-        return await self._beside(partial(encode_groups_answered, header, groups, refused), len(frame))
+        return await self._beside(partial(any_node.encode_groups_answered, header, groups, refused), len(frame))
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id
-        describes = header.api_key == ApiKey.DESCRIBE_CONFIGS
-        resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
+        describes = header.api_key == apis.ApiKey.DESCRIBE_CONFIGS
+        resources = await self._beside(partial(any_node.decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
         is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         if is_allowed and not describes:
             self._say_that_nothing_is_stored(header)
-        answer = partial(encode_configs_answered, is_allowed=is_allowed)
+        answer = partial(any_node.encode_configs_answered, is_allowed=is_allowed)
         shown = self._service.own_configs()
         return await self._beside(partial(answer, header, resources, own_id, shown), len(frame))
 
@@ -359,27 +319,27 @@ class Answering:
         _log.log(
             logging.DEBUG if unsaid is None else logging.INFO,
             "configuration change for the controller's own node acknowledged but not stored",
-            request=api_name(header.api_key),
+            request=apis.api_name(header.api_key),
             client_id=shortened(header.client_id or ""),
             client=self._asker.shown,
         )
 
-    async def _offered(self, client_id: str | None) -> dict[int, VersionRange]:
+    async def _offered(self, client_id: str | None) -> dict[int, apis.VersionRange]:
         """What this client may ask; one of our own processes is told only what is answered here."""
         expected = self._service.expected
         if client_id in expected:
             expected[client_id] = True
         self._is_relay |= client_id == CLIENT_ID
         if client_id in expected or self._is_relay:
-            return {**SERVED}
+            return {**apis.SERVED}
         if self._relay is None:
-            return offered({key: BELIEVED[key] for key in LED & BELIEVED.keys()})
+            return offered({key: apis.BELIEVED[key] for key in apis.LED & apis.BELIEVED.keys()})
         return offered(await self._relay.ranges())
 
-    def _unsupported(self, header: RequestHeader, supported: VersionRange | None) -> Unanswerable:
-        name = api_name(header.api_key)
+    def _unsupported(self, header: RequestHeader, supported: apis.VersionRange | None) -> Unanswerable:
+        name = apis.api_name(header.api_key)
         hint = "it is answered by brokers" if supported is None else f"versions {supported} are answered"
-        if header.api_key in LED:
+        if header.api_key in apis.LED:
             hint = "it is answered by the leader or coordinator, which the controller never is"
         return Unanswerable(
             f"{name} version {header.api_version} from client {header.client_id!r} is not answered by the "
@@ -387,37 +347,37 @@ class Answering:
         )
 
 
-def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
+def offered(relayed: Mapping[int, apis.VersionRange]) -> dict[int, apis.VersionRange]:
     """What ApiVersions says, given what the broker behind the relay says: requests that are sometimes answered
     here and sometimes there, in the versions both know."""
-    ranges: dict[int, VersionRange] = {**relayed, **ANSWERED, **SERVED}
-    for key in (CONFIGS | STANDING_BY) & relayed.keys():
+    ranges: dict[int, apis.VersionRange] = {**relayed, **apis.ANSWERED, **apis.SERVED}
+    for key in (apis.CONFIGS | apis.STANDING_BY) & relayed.keys():
         ours, theirs = ranges[key], relayed[key]
-        ranges[key] = VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
+        ranges[key] = apis.VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
     return ranges
 
 
-def _limited(request: Request) -> Request:
+def _limited(request: requests.Request) -> requests.Request:
     """It takes memory for as long as it waits, and no client waits for so long."""
     if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
         return request
     return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)
 
 
-def _weight(reply: Reply) -> int:
+def _weight(reply: replies.Reply) -> int:
     """About how many bytes an answer that does not follow from its request's size will have."""
     match reply:
-        case ReassignmentsListed(moves=listed):
+        case replies.ReassignmentsListed(moves=listed):
             return len(listed) * _MOVE_BYTES
-        case TopicsCreated(results):
+        case replies.TopicsCreated(results):
             return len(results) * _TOPIC_BYTES
-        case AclsDescribed(bindings=bindings):
+        case replies.AclsDescribed(bindings=bindings):
             return len(bindings) * _ENTRY_BYTES
-        case AclsDeleted(results=filtered):
+        case replies.AclsDeleted(results=filtered):
             return sum(len(result.deleted) for result in filtered) * _ENTRY_BYTES
-        case LeadersElected(results=results):
+        case replies.LeadersElected(results=results):
             return len(results) * _MOVE_BYTES
-        case ShutdownPermitted(remaining=remaining):
+        case replies.ShutdownPermitted(remaining=remaining):
             return len(remaining) * _MOVE_BYTES
         case _:
             return 0

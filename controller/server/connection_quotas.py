@@ -33,7 +33,6 @@ class OpenConnection:
     """
 
     def __init__(self, listener: str, address: str, since: float) -> None:
-        """It has just come, and nobody can end it yet."""
         self.listener = listener
         self.address = address
         self.since = since
@@ -51,7 +50,6 @@ class ConnectionQuotas:
     """All connections of all listeners."""
 
     def __init__(self, limits: Limits, inter_broker_listener: str | None = None) -> None:
-        """Nobody is here."""
         self._limits = limits
         self.inter_broker_listener = inter_broker_listener
         self._connections: dict[OpenConnection, None] = {}

@@ -29,7 +29,6 @@ class Inquiries:
     """
 
     def __init__(self) -> None:
-        """No term yet."""
         self._emit: Callable[[Asked], None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[CallId, tuple[Request, asyncio.Future[Reply]]] = {}

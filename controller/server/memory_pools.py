@@ -27,7 +27,6 @@ class Reservation:
     """A part of a pool for a request that arrives. While others wait, it has little time."""
 
     def __init__(self) -> None:
-        """It may take its time."""
         self.is_complete = False
         self._is_hurried = False
         self._limit: asyncio.Timeout | None = None
@@ -56,7 +55,6 @@ class MemoryPool:
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """All of it is free."""
         self._most_bytes = most_bytes
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
@@ -111,7 +109,6 @@ class MemoryPools:
     """
 
     def __init__(self, limits: Limits) -> None:
-        """All is free."""
         half = max(1, limits.queued_bytes // 2)
         self._large, self._medium = MemoryPool(half), MemoryPool(half)
         self._from_brokers = MemoryPool(limits.queued_bytes)

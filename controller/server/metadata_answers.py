@@ -49,7 +49,6 @@ class MetadataAnswers:
     """The bodies of Metadata answers."""
 
     def __init__(self, inquiries: Inquiries) -> None:
-        """Nothing is kept."""
         self._inquiries = inquiries
         self._generation = 0
         self._kept: dict[_Key, _Kept] = {}

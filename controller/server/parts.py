@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from controller.core.messages import requests
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import (
     LeadersElected,
@@ -22,18 +23,6 @@ from controller.core.messages.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.messages.requests import (
-    AlterPartition,
-    AlterScramCredentials,
-    Caller,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    ElectLeaders,
-    Request,
-    ScramDeletion,
-    ScramUpsertion,
-)
 from controller.server.inquiries import Inquiries
 
 MOST_AT_ONCE = 1_000
@@ -43,32 +32,32 @@ _Replies = (
 )
 
 
-def parts_of(request: Request) -> list[Request]:
+def parts_of(request: requests.Request) -> list[requests.Request]:
     """The request, or several that ask the same together. What is said twice of one thing stays together."""
     match request:
-        case AlterPartition():
+        case requests.AlterPartition():
             proposals = _parts(request.proposals, lambda p: (p.topic, p.partition), _one)
             return [structs.replace(request, proposals=part) for part in proposals]
-        case ElectLeaders() if request.partitions is not None:
+        case requests.ElectLeaders() if request.partitions is not None:
             partitions = _parts(request.partitions, lambda at: at, _one)
             return [structs.replace(request, partitions=part) for part in partitions]
-        case DeleteTopics():
+        case requests.DeleteTopics():
             topics = _parts(request.topics, lambda topic: topic, _one)
             return [structs.replace(request, topics=part) for part in topics]
-        case CreatePartitions():
+        case requests.CreatePartitions():
             growths = _parts(request.growths, lambda growth: growth.topic, lambda g: 1 + len(g.assignments or ()))
             return [structs.replace(request, growths=part) for part in growths]
-        case CreateTopics():
+        case requests.CreateTopics():
             new = _parts(
                 request.topics, lambda topic: topic.name, lambda t: max(1, t.partition_count, len(t.assignments))
             )
             return [structs.replace(request, topics=part) for part in new]
-        case AlterScramCredentials():
+        case requests.AlterScramCredentials():
             users = _parts(request.parts, lambda part: part.user, _one)
             return [
-                AlterScramCredentials(
-                    tuple(entry for entry in part if isinstance(entry, ScramUpsertion)),
-                    tuple(entry for entry in part if isinstance(entry, ScramDeletion)),
+                requests.AlterScramCredentials(
+                    tuple(entry for entry in part if isinstance(entry, requests.ScramUpsertion)),
+                    tuple(entry for entry in part if isinstance(entry, requests.ScramDeletion)),
                 )
                 for part in users
             ]
@@ -91,7 +80,7 @@ def whole(replies: Sequence[Reply]) -> Reply:
     return structs.replace(first, results=results, error=next(errors, ErrorCode.NONE))
 
 
-async def ask_in_parts(inquiries: Inquiries, request: Request, caller: Caller) -> Reply:
+async def ask_in_parts(inquiries: Inquiries, request: requests.Request, caller: requests.Caller) -> Reply:
     """The answer to a request, each part of which is asked in a turn of its own."""
     parts = parts_of(request)
     if len(parts) == 1:

@@ -175,7 +175,6 @@ class Relay:
     """
 
     def __init__(self, brokers: Brokers, listener: str) -> None:
-        """Nothing is chosen yet."""
         self._brokers = brokers
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None

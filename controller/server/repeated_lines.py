@@ -21,7 +21,6 @@ class RepeatedLines:
     """Bounds how often each cause is logged. Causes must be few: they are remembered for ever."""
 
     def __init__(self, first: int = FIRST, every_s: float = EVERY_S) -> None:
-        """Nothing was said yet."""
         self._first, self._every_s = first, every_s
         self._said: dict[str, _Said] = {}
 

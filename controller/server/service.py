@@ -91,7 +91,6 @@ class Service:
         inter_broker_listener: str | None,
         brokers: Brokers | None = None,
     ) -> None:
-        """Nobody is connected."""
         self.limits_users: Callable[[], bool] = lambda: False
         self.own_configs: Callable[[], Mapping[str, BrokerConfig]] = dict
         self.is_allowed = anybody if brokers is None else brokers.is_allowed

@@ -35,7 +35,6 @@ class TopicConfigs:
     """
 
     def __init__(self, brokers: Brokers | None) -> None:
-        """Nobody was asked."""
         self._brokers = brokers
         self._asking = asyncio.Lock()
         self._known: dict[str, tuple[BrokerConfigs | None, float]] = {}

@@ -13,22 +13,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
+from controller.settings import security
 from controller.settings.draft import Draft
 from controller.settings.securing_keys import MECHANISM, MECHANISMS, OF_ONE, TOKEN_KEYS
-from controller.settings.security import (
-    AUTHENTICATED_BY_SASL,
-    ENCRYPTED,
-    PLAINTEXT,
-    BrokerSecurity,
-    ClientAuth,
-    KeyStore,
-    ListenerSecurity,
-    SaslSettings,
-    Secret,
-    StoreType,
-    TlsSettings,
-    TrustStore,
-)
 
 _ANOTHER = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 _NOT_FOR_LOGINS = ("sasl.enabled.mechanisms", "sasl.jaas.config")
@@ -62,10 +49,10 @@ class _Written:
         places = (f"{self._prefix}{key}", key)
         return next((self._draft.given[place].text for place in places if place in self._draft.given), otherwise)
 
-    def secret(self, key: str, mechanism: str = "") -> Secret | None:
+    def secret(self, key: str, mechanism: str = "") -> security.Secret | None:
         """The same, of what nobody may see."""
         text = self.text(key, mechanism)
-        return None if text is None else Secret(text)
+        return None if text is None else security.Secret(text)
 
     def one_of(self, key: str, kind: type[_E], otherwise: _E) -> _E:
         """One of some words; what is none of them is complained about."""
@@ -95,30 +82,32 @@ class _Written:
         return MappingProxyType({key: text for key, text in found.items() if text is not None})
 
 
-def token_key_of(draft: Draft) -> Secret | None:
+def token_key_of(draft: Draft) -> security.Secret | None:
     """By which the passwords of delegation tokens are made; it is the same on all brokers."""
     given = next((draft.given[key].text for key in TOKEN_KEYS if draft.is_given(key)), None)
-    return None if given is None else Secret(given)
+    return None if given is None else security.Secret(given)
 
 
-def broker_security_of(draft: Draft, listener: str, secured: ListenerSecurity) -> BrokerSecurity | None:
+def broker_security_of(
+    draft: Draft, listener: str, secured: security.ListenerSecurity
+) -> security.BrokerSecurity | None:
     """As whom this process connects to brokers on a listener; None where it could not log in there.
 
     Only what was found to be good for the listener counts, and nothing is complained about. Where the mechanism between
     brokers has no login module, another that has one does: clients' requests are passed on over their own listener.
     """
     if secured.sasl is None:
-        return BrokerSecurity(secured.protocol, secured.tls)
+        return security.BrokerSecurity(secured.protocol, secured.tls)
     enabled, written = secured.sasl.enabled_mechanisms, _Written(draft, listener)
     for mechanism in (draft.text(MECHANISM), *_ANOTHER):
         jaas = written.secret("sasl.jaas.config", mechanism)
         if mechanism in enabled and jaas is not None:
             options = written.beginning("sasl.", _NOT_FOR_LOGINS, mechanism)
-            return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, options)
+            return security.BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, options)
     return None
 
 
-def demand_login(draft: Draft, listener: str, secured: ListenerSecurity) -> None:
+def demand_login(draft: Draft, listener: str, secured: security.ListenerSecurity) -> None:
     """Complain if brokers cannot be led over this listener."""
     if secured.sasl is None:
         return
@@ -137,33 +126,33 @@ def demand_login(draft: Draft, listener: str, secured: ListenerSecurity) -> None
         )
 
 
-def security_of(draft: Draft, listener: str, protocol: str) -> ListenerSecurity:
+def security_of(draft: Draft, listener: str, protocol: str) -> security.ListenerSecurity:
     """How one listener is secured; what cannot be used becomes a complaint."""
     written = _Written(draft, listener)
-    if protocol != PLAINTEXT:
+    if protocol != security.PLAINTEXT:
         for key, known in _JAVA.items():
             if written.text(key) not in (None, known):
                 draft.complain(
                     written.key(key), "a Java class cannot run here; leave it out, if brokers can do without"
                 )
-    return ListenerSecurity(
+    return security.ListenerSecurity(
         protocol,
-        _tls(draft, written) if protocol in ENCRYPTED else None,
-        _sasl(draft, written) if protocol in AUTHENTICATED_BY_SASL else None,
+        _tls(draft, written) if protocol in security.ENCRYPTED else None,
+        _sasl(draft, written) if protocol in security.AUTHENTICATED_BY_SASL else None,
     )
 
 
-def _tls(draft: Draft, written: _Written) -> TlsSettings:
-    key_store = KeyStore(
-        written.one_of("ssl.keystore.type", StoreType, StoreType.JKS),
+def _tls(draft: Draft, written: _Written) -> security.TlsSettings:
+    key_store = security.KeyStore(
+        written.one_of("ssl.keystore.type", security.StoreType, security.StoreType.JKS),
         written.text("ssl.keystore.location"),
         written.secret("ssl.keystore.password"),
         written.secret("ssl.key.password"),
         written.text("ssl.keystore.certificate.chain"),
         written.secret("ssl.keystore.key"),
     )
-    trust_store = TrustStore(
-        written.one_of("ssl.truststore.type", StoreType, StoreType.JKS),
+    trust_store = security.TrustStore(
+        written.one_of("ssl.truststore.type", security.StoreType, security.StoreType.JKS),
         written.text("ssl.truststore.location"),
         written.secret("ssl.truststore.password"),
         written.text("ssl.truststore.certificates"),
@@ -172,10 +161,10 @@ def _tls(draft: Draft, written: _Written) -> TlsSettings:
         key = written.key("ssl.keystore.location")
         draft.complain(key, "a listener with TLS needs a key store, or in PEM ssl.keystore.certificate.chain and .key")
     trusts_somebody = trust_store.location is not None or trust_store.certificates is not None
-    return TlsSettings(
+    return security.TlsSettings(
         key_store,
         trust_store if trusts_somebody else None,
-        written.one_of("ssl.client.auth", ClientAuth, ClientAuth.NONE),
+        written.one_of("ssl.client.auth", security.ClientAuth, security.ClientAuth.NONE),
         written.several("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), ("TLSv1.2", "TLSv1.3")),
         written.several("ssl.cipher.suites", ()),
         written.or_empty("ssl.endpoint.identification.algorithm", "https").lower(),
@@ -183,7 +172,7 @@ def _tls(draft: Draft, written: _Written) -> TlsSettings:
     )
 
 
-def _sasl(draft: Draft, written: _Written) -> SaslSettings:
+def _sasl(draft: Draft, written: _Written) -> security.SaslSettings:
     mechanisms = written.several("sasl.enabled.mechanisms", ("GSSAPI",), MECHANISMS)
     jaas = {}
     for mechanism in mechanisms:
@@ -195,7 +184,7 @@ def _sasl(draft: Draft, written: _Written) -> SaslSettings:
             draft.complain(key, f"{mechanism} needs it; a JAAS file of the JVM is not read")
     options = written.beginning("sasl.", _NOT_FOR_LOGINS)
     nearer = {mechanism: written.beginning("sasl.", _NOT_FOR_LOGINS, mechanism) for mechanism in mechanisms}
-    return SaslSettings(
+    return security.SaslSettings(
         mechanisms,
         MappingProxyType(jaas),
         options,

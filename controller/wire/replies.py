@@ -11,61 +11,36 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, assert_never
 
+from controller.core.messages import replies
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import (
-    AclsCreated,
-    AclsDeleted,
-    AclsDescribed,
-    ClusterDescription,
-    FeaturesUpdated,
-    IsrResult,
-    LeadersElected,
-    PartitionResult,
-    PartitionsAltered,
-    PartitionsCreated,
-    ProducerIdsAllocated,
-    ReassignmentsAltered,
-    ReassignmentsListed,
-    Reply,
-    ScramCredentialsAltered,
-    ShutdownPermitted,
-    TopicsCreated,
-    TopicsDeleted,
-)
 from controller.wire import acl_replies, admin_replies, topic_replies
 from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.operation_bits import operation_bits
-from controller.wire.schema import (
-    UNTHROTTLED,
-    MessageSchema,
-    encode_entity,
-    response_schema,
-    topic_uuid,
-)
+from controller.wire.schema import UNTHROTTLED, MessageSchema, encode_entity, response_schema, topic_uuid
 from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
 
-_KEYS: dict[type[Reply], tuple[ApiKey, ...]] = {
-    ClusterDescription: (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER),
-    ReassignmentsListed: (ApiKey.LIST_PARTITION_REASSIGNMENTS,),
-    ReassignmentsAltered: (ApiKey.ALTER_PARTITION_REASSIGNMENTS,),
-    PartitionsAltered: (ApiKey.ALTER_PARTITION,),
-    ShutdownPermitted: (ApiKey.CONTROLLED_SHUTDOWN,),
-    ProducerIdsAllocated: (ApiKey.ALLOCATE_PRODUCER_IDS,),
-    ScramCredentialsAltered: (ApiKey.ALTER_USER_SCRAM_CREDENTIALS,),
-    FeaturesUpdated: (ApiKey.UPDATE_FEATURES,),
-    TopicsCreated: (ApiKey.CREATE_TOPICS,),
-    TopicsDeleted: (ApiKey.DELETE_TOPICS,),
-    PartitionsCreated: (ApiKey.CREATE_PARTITIONS,),
-    LeadersElected: (ApiKey.ELECT_LEADERS,),
-    AclsDescribed: (ApiKey.DESCRIBE_ACLS,),
-    AclsCreated: (ApiKey.CREATE_ACLS,),
-    AclsDeleted: (ApiKey.DELETE_ACLS,),
+_KEYS: dict[type[replies.Reply], tuple[ApiKey, ...]] = {
+    replies.ClusterDescription: (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER),
+    replies.ReassignmentsListed: (ApiKey.LIST_PARTITION_REASSIGNMENTS,),
+    replies.ReassignmentsAltered: (ApiKey.ALTER_PARTITION_REASSIGNMENTS,),
+    replies.PartitionsAltered: (ApiKey.ALTER_PARTITION,),
+    replies.ShutdownPermitted: (ApiKey.CONTROLLED_SHUTDOWN,),
+    replies.ProducerIdsAllocated: (ApiKey.ALLOCATE_PRODUCER_IDS,),
+    replies.ScramCredentialsAltered: (ApiKey.ALTER_USER_SCRAM_CREDENTIALS,),
+    replies.FeaturesUpdated: (ApiKey.UPDATE_FEATURES,),
+    replies.TopicsCreated: (ApiKey.CREATE_TOPICS,),
+    replies.TopicsDeleted: (ApiKey.DELETE_TOPICS,),
+    replies.PartitionsCreated: (ApiKey.CREATE_PARTITIONS,),
+    replies.LeadersElected: (ApiKey.ELECT_LEADERS,),
+    replies.AclsDescribed: (ApiKey.DESCRIBE_ACLS,),
+    replies.AclsCreated: (ApiKey.CREATE_ACLS,),
+    replies.AclsDeleted: (ApiKey.DELETE_ACLS,),
 }
 
 
-def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
+def encode_reply(header: RequestHeader, reply: replies.Reply) -> bytes:
     """The answer to the request with this header, with its size.
 
     Raises:
@@ -74,14 +49,14 @@ def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
     key = next((key for key in _KEYS[type(reply)] if key == header.api_key), None)
     if key is None:
         raise ValueError(f"{type(reply).__name__} does not answer the request with key {header.api_key}")
-    if isinstance(reply, ClusterDescription):
+    if isinstance(reply, replies.ClusterDescription):
         body = _cluster(key, header.api_version, reply)
-    elif isinstance(reply, ReassignmentsListed):
+    elif isinstance(reply, replies.ReassignmentsListed):
         body = listed(reply if header.reads_additions else without_additions(reply))
     else:
         schema = response_schema(key, header.api_version)
         body = encode_entity(_entity(schema, header.api_version, reply))
-        if isinstance(reply, ReassignmentsAltered) and header.reads_additions:
+        if isinstance(reply, replies.ReassignmentsAltered) and header.reads_additions:
             body = with_tagged(body, request_id_field(reply.request_id))
     return framed(encode_response_header(header), body)
 
@@ -106,40 +81,40 @@ def encode_api_versions(
 def _entity(  # noqa: C901 (one flat match)
     schema: MessageSchema,
     version: int,
-    reply: ReassignmentsAltered
-    | PartitionsAltered
-    | ShutdownPermitted
-    | ProducerIdsAllocated
-    | ScramCredentialsAltered
-    | FeaturesUpdated
-    | AclsDescribed
-    | AclsCreated
-    | AclsDeleted
-    | TopicsCreated
-    | TopicsDeleted
-    | PartitionsCreated
-    | LeadersElected,
+    reply: replies.ReassignmentsAltered
+    | replies.PartitionsAltered
+    | replies.ShutdownPermitted
+    | replies.ProducerIdsAllocated
+    | replies.ScramCredentialsAltered
+    | replies.FeaturesUpdated
+    | replies.AclsDescribed
+    | replies.AclsCreated
+    | replies.AclsDeleted
+    | replies.TopicsCreated
+    | replies.TopicsDeleted
+    | replies.PartitionsCreated
+    | replies.LeadersElected,
 ) -> Any:
     match reply:
-        case TopicsCreated():
+        case replies.TopicsCreated():
             return topic_replies.topics_created(schema, version, reply)
-        case TopicsDeleted():
+        case replies.TopicsDeleted():
             return topic_replies.topics_deleted(schema, version, reply)
-        case PartitionsCreated():
+        case replies.PartitionsCreated():
             return topic_replies.partitions_created(schema, reply)
-        case LeadersElected():
+        case replies.LeadersElected():
             return topic_replies.leaders_elected(schema, reply)
-        case AclsDescribed() | AclsCreated() | AclsDeleted():
+        case replies.AclsDescribed() | replies.AclsCreated() | replies.AclsDeleted():
             return acl_replies.acl_reply(schema, reply)
-        case ScramCredentialsAltered() | FeaturesUpdated():
+        case replies.ScramCredentialsAltered() | replies.FeaturesUpdated():
             return admin_replies.admin_reply(schema, reply)
-        case ReassignmentsAltered():
+        case replies.ReassignmentsAltered():
             return _altered(schema, reply)
-        case PartitionsAltered():
+        case replies.PartitionsAltered():
             return _partitions_altered(schema, version, reply)
-        case ShutdownPermitted():
+        case replies.ShutdownPermitted():
             return _shutdown_permitted(schema, reply)
-        case ProducerIdsAllocated():
+        case replies.ProducerIdsAllocated():
             return schema.make(
                 "AllocateProducerIdsResponse",
                 throttle_time=UNTHROTTLED,
@@ -151,7 +126,7 @@ def _entity(  # noqa: C901 (one flat match)
             assert_never(reply)
 
 
-def _cluster(key: ApiKey, version: int, reply: ClusterDescription) -> bytes:
+def _cluster(key: ApiKey, version: int, reply: replies.ClusterDescription) -> bytes:
     if key is ApiKey.METADATA:
         return MetadataEncoder(version).encode(reply)
     schema = response_schema(key, version)
@@ -171,7 +146,7 @@ def _cluster(key: ApiKey, version: int, reply: ClusterDescription) -> bytes:
     return encode_entity(described)
 
 
-def _altered(schema: MessageSchema, reply: ReassignmentsAltered) -> Any:
+def _altered(schema: MessageSchema, reply: replies.ReassignmentsAltered) -> Any:
     return schema.make(
         "AlterPartitionReassignmentsResponse",
         throttle_time=UNTHROTTLED,
@@ -184,7 +159,7 @@ def _altered(schema: MessageSchema, reply: ReassignmentsAltered) -> Any:
     )
 
 
-def _partition_results(schema: MessageSchema, results: Iterable[PartitionResult]) -> tuple[Any, ...]:
+def _partition_results(schema: MessageSchema, results: Iterable[replies.PartitionResult]) -> tuple[Any, ...]:
     return tuple(
         schema.make(
             "ReassignablePartitionResponse",
@@ -196,7 +171,7 @@ def _partition_results(schema: MessageSchema, results: Iterable[PartitionResult]
     )
 
 
-def _partitions_altered(schema: MessageSchema, version: int, reply: PartitionsAltered) -> Any:
+def _partitions_altered(schema: MessageSchema, version: int, reply: replies.PartitionsAltered) -> Any:
     by_id = version >= 2
     return schema.make(
         "AlterPartitionResponse",
@@ -216,7 +191,7 @@ def _partitions_altered(schema: MessageSchema, version: int, reply: PartitionsAl
     )
 
 
-def _isr_result(schema: MessageSchema, result: IsrResult) -> Any:
+def _isr_result(schema: MessageSchema, result: replies.IsrResult) -> Any:
     return schema.make(
         "PartitionData",
         partition_index=result.partition,
@@ -229,7 +204,7 @@ def _isr_result(schema: MessageSchema, result: IsrResult) -> Any:
     )
 
 
-def _shutdown_permitted(schema: MessageSchema, reply: ShutdownPermitted) -> Any:
+def _shutdown_permitted(schema: MessageSchema, reply: replies.ShutdownPermitted) -> Any:
     return schema.make(
         "ControlledShutdownResponse",
         error_code=reply.error,

@@ -16,18 +16,7 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct
 
-from controller.core.messages.requests import (
-    AllocateProducerIds,
-    AlterPartition,
-    AlterReassignments,
-    ControlledShutdown,
-    DescribeCluster,
-    IsrProposal,
-    ListReassignments,
-    PartitionReassignment,
-    Request,
-    TopicReference,
-)
+from controller.core.messages import requests
 from controller.wire import acl_requests, admin_requests, metadata_request, topic_requests
 from controller.wire.apis import SERVED, ApiKey, VersionRange, is_flexible
 from controller.wire.cursor import Cursor, Malformed
@@ -106,7 +95,7 @@ _ISR_HEAD = struct.Struct(">ii")
 _ISR_MEMBER = struct.Struct(">iq")
 
 
-def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRequest]:
+def decode_request(frame: bytes) -> tuple[RequestHeader, requests.Request | ApiVersionsRequest]:
     """One whole message without its size.
 
     Raises:
@@ -124,7 +113,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
     with reading(header, frame) as cursor:
         request = _DECODERS[ApiKey(key)](cursor, version)
         fields = cursor.tags()
-        if fields and isinstance(request, ListReassignments | AlterReassignments):
+        if fields and isinstance(request, requests.ListReassignments | requests.AlterReassignments):
             header = msgspec.structs.replace(header, reads_additions=reads_additions(fields))
             request = _with_ours(request, fields, cursor)
     return header, request
@@ -153,10 +142,10 @@ def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
 
 
 def _with_ours(
-    request: ListReassignments | AlterReassignments, fields: dict[int, bytes], cursor: Cursor
-) -> ListReassignments | AlterReassignments:
+    request: requests.ListReassignments | requests.AlterReassignments, fields: dict[int, bytes], cursor: Cursor
+) -> requests.ListReassignments | requests.AlterReassignments:
     """The request with what only this controller understands."""
-    if isinstance(request, ListReassignments):
+    if isinstance(request, requests.ListReassignments):
         return msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
     return msgspec.structs.replace(request, mode=mode_of(fields))
 
@@ -200,35 +189,37 @@ def _api_versions(cursor: Cursor, version: int) -> ApiVersionsRequest:
     return ApiVersionsRequest(cursor.string("client_software_name"), cursor.string("client_software_version"))
 
 
-def _metadata(cursor: Cursor, version: int) -> DescribeCluster:
+def _metadata(cursor: Cursor, version: int) -> requests.DescribeCluster:
     return metadata_request.read(cursor, version).described
 
 
-def _controlled_shutdown(cursor: Cursor, version: int) -> ControlledShutdown:
+def _controlled_shutdown(cursor: Cursor, version: int) -> requests.ControlledShutdown:
     broker = BrokerId(cursor.int32("broker_id"))
-    return ControlledShutdown(broker, BrokerEpoch(cursor.int64("broker_epoch")) if version >= 2 else NO_BROKER_EPOCH)
+    return requests.ControlledShutdown(
+        broker, BrokerEpoch(cursor.int64("broker_epoch")) if version >= 2 else NO_BROKER_EPOCH
+    )
 
 
-def _allocate_producer_ids(cursor: Cursor, _version: int) -> AllocateProducerIds:
-    return AllocateProducerIds(BrokerId(cursor.int32("broker_id")), BrokerEpoch(cursor.int64("broker_epoch")))
+def _allocate_producer_ids(cursor: Cursor, _version: int) -> requests.AllocateProducerIds:
+    return requests.AllocateProducerIds(BrokerId(cursor.int32("broker_id")), BrokerEpoch(cursor.int64("broker_epoch")))
 
 
-def _list_reassignments(cursor: Cursor, _version: int) -> ListReassignments:
+def _list_reassignments(cursor: Cursor, _version: int) -> requests.ListReassignments:
     timeout_ms = cursor.int32("timeout_ms")
     entries = cursor.nullable_array("topics", 3)
     if entries is None:
-        return ListReassignments(None, timeout_ms=timeout_ms)
+        return requests.ListReassignments(None, timeout_ms=timeout_ms)
     partitions: list[TopicPartition] = []
     for _ in entries:
         topic = cursor.topic_name()
         partitions += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partition_indexes")]
         cursor.tags()
-    return ListReassignments(tuple(partitions), timeout_ms=timeout_ms)
+    return requests.ListReassignments(tuple(partitions), timeout_ms=timeout_ms)
 
 
-def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
+def _alter_reassignments(cursor: Cursor, _version: int) -> requests.AlterReassignments:
     timeout_ms = cursor.int32("timeout_ms")
-    reassignments: list[PartitionReassignment] = []
+    reassignments: list[requests.PartitionReassignment] = []
     for _ in cursor.array("topics", 3):
         topic = cursor.topic_name()
         for _ in cursor.array("partitions", 6):
@@ -236,26 +227,26 @@ def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
             replicas = cursor.nullable_int32s("replicas")
             cursor.tags()
             target = None if replicas is None else tuple(map(BrokerId, replicas))
-            reassignments.append(PartitionReassignment(TopicPartition(topic, partition), target))
+            reassignments.append(requests.PartitionReassignment(TopicPartition(topic, partition), target))
         cursor.tags()
-    return AlterReassignments(tuple(reassignments), timeout_ms=timeout_ms)
+    return requests.AlterReassignments(tuple(reassignments), timeout_ms=timeout_ms)
 
 
-def _alter_partition(cursor: Cursor, version: int) -> AlterPartition:
+def _alter_partition(cursor: Cursor, version: int) -> requests.AlterPartition:
     broker = BrokerId(cursor.int32("broker_id"))
     broker_epoch = BrokerEpoch(cursor.int64("broker_epoch"))
-    proposals: list[IsrProposal] = []
+    proposals: list[requests.IsrProposal] = []
     for _ in cursor.array("topics", 3 if version < 2 else 18):
         if version < 2:
-            topic = TopicReference(name=cursor.topic_name("topic_name"))
+            topic = requests.TopicReference(name=cursor.topic_name("topic_name"))
         else:
-            topic = TopicReference(topic_id=cursor.topic_id())
+            topic = requests.TopicReference(topic_id=cursor.topic_id())
         proposals += [_isr_proposal(cursor, version, topic) for _ in cursor.array("partitions", 14)]
         cursor.tags()
-    return AlterPartition(broker, broker_epoch, tuple(proposals), names_topics_by_id=version >= 2)
+    return requests.AlterPartition(broker, broker_epoch, tuple(proposals), names_topics_by_id=version >= 2)
 
 
-def _isr_proposal(cursor: Cursor, version: int, topic: TopicReference) -> IsrProposal:
+def _isr_proposal(cursor: Cursor, version: int, topic: requests.TopicReference) -> requests.IsrProposal:
     partition, leader_epoch = cursor.fixed(_ISR_HEAD, "partition_index")
     isr: Replicas
     broker_epochs: tuple[BrokerEpoch, ...] = ()
@@ -268,7 +259,7 @@ def _isr_proposal(cursor: Cursor, version: int, topic: TopicReference) -> IsrPro
     leader_recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
     partition_epoch = cursor.int32("partition_epoch")
     cursor.tags()
-    return IsrProposal(
+    return requests.IsrProposal(
         topic,
         PartitionId(partition),
         LeaderEpoch(leader_epoch),
@@ -285,7 +276,7 @@ def _isr_member(cursor: Cursor) -> tuple[BrokerId, BrokerEpoch]:
     return BrokerId(broker), BrokerEpoch(epoch)
 
 
-_DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] = {
+_DECODERS: dict[ApiKey, Callable[[Cursor, int], requests.Request | ApiVersionsRequest]] = {
     ApiKey.API_VERSIONS: _api_versions,
     ApiKey.METADATA: _metadata,
     ApiKey.DESCRIBE_CLUSTER: metadata_request.describe_cluster,

@@ -12,13 +12,7 @@ from msgspec import Struct
 from controller.core.messages.errors import ErrorCode
 from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.cursor import Cursor
-from controller.wire.frames import (
-    RequestHeader,
-    encode_request_header,
-    encode_response_header,
-    framed,
-    response_cursor,
-)
+from controller.wire.frames import RequestHeader, encode_request_header, encode_response_header, framed, response_cursor
 from controller.wire.packing import Packing, unsigned_varint
 from controller.wire.requests import reading
 

@@ -10,25 +10,18 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
+from controller.core.messages import replies
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import (
-    LeadersElected,
-    PartitionsCreated,
-    TopicConfig,
-    TopicCreated,
-    TopicsCreated,
-    TopicsDeleted,
-)
 from controller.wire.schema import UNTHROTTLED, MessageSchema, topic_uuid
 
 SETTINGS_FROM = 5  # the first version of CreateTopics that tells a new topic's settings, KIP-525
 
 
-def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) -> Any:
+def topics_created(schema: MessageSchema, version: int, reply: replies.TopicsCreated) -> Any:
     """CreateTopics (19)."""
-    made: dict[tuple[TopicConfig, ...], tuple[Any, ...]] = {}
+    made: dict[tuple[replies.TopicConfig, ...], tuple[Any, ...]] = {}
 
-    def configs_of(result: TopicCreated) -> tuple[Any, ...] | None:
+    def configs_of(result: replies.TopicCreated) -> tuple[Any, ...] | None:
         if version < SETTINGS_FROM:
             return None
         if result.configs is None:
@@ -55,11 +48,11 @@ def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) ->
     return schema.make("CreateTopicsResponse", throttle_time=_throttle(reply), topics=topics)
 
 
-def _throttle(reply: TopicsCreated | TopicsDeleted | PartitionsCreated) -> timedelta:
+def _throttle(reply: replies.TopicsCreated | replies.TopicsDeleted | replies.PartitionsCreated) -> timedelta:
     return timedelta(milliseconds=reply.throttle_ms)
 
 
-def _config(schema: MessageSchema, config: TopicConfig) -> Any:
+def _config(schema: MessageSchema, config: replies.TopicConfig) -> Any:
     return schema.make(
         "CreatableTopicConfigs",
         name=config.name,
@@ -70,7 +63,7 @@ def _config(schema: MessageSchema, config: TopicConfig) -> Any:
     )
 
 
-def topics_deleted(schema: MessageSchema, version: int, reply: TopicsDeleted) -> Any:
+def topics_deleted(schema: MessageSchema, version: int, reply: replies.TopicsDeleted) -> Any:
     """DeleteTopics (20)."""
     responses = tuple(
         schema.make(
@@ -85,7 +78,7 @@ def topics_deleted(schema: MessageSchema, version: int, reply: TopicsDeleted) ->
     return schema.make("DeleteTopicsResponse", throttle_time=_throttle(reply), responses=responses)
 
 
-def partitions_created(schema: MessageSchema, reply: PartitionsCreated) -> Any:
+def partitions_created(schema: MessageSchema, reply: replies.PartitionsCreated) -> Any:
     """CreatePartitions (37)."""
     results = tuple(
         schema.make(
@@ -99,7 +92,7 @@ def partitions_created(schema: MessageSchema, reply: PartitionsCreated) -> Any:
     return schema.make("CreatePartitionsResponse", throttle_time=_throttle(reply), results=results)
 
 
-def leaders_elected(schema: MessageSchema, reply: LeadersElected) -> Any:
+def leaders_elected(schema: MessageSchema, reply: replies.LeadersElected) -> Any:
     """ElectLeaders (43)."""
     results = tuple(
         schema.make(

@@ -15,7 +15,7 @@ from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from controller.zk.protocol import Create
 from zk_layout import catalog
-from zk_layout.codec import Undecodable, decode_json, json_decoder
+from zk_layout.codec import Undecodable, json_decoder
 from zk_layout.ids import BrokerId
 from zk_layout.watched import PERSISTENT
 from zk_layout.znodes import brokers, topics
@@ -71,7 +71,7 @@ async def cluster_id(bridge: Bridge) -> str | None:
     if node is None:
         return None
     try:
-        return decode_json(_cluster_id_decoder, node.data).id
+        return _cluster_id_decoder(node.data).id
     except Undecodable:
         return None
 

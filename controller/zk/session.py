@@ -17,18 +17,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from controller.core.candidacy.events import (
-    Claimed,
-    HolderSeen,
-    HolderUnknown,
-    IdClash,
-    Lost,
-    Reconnected,
-    Resumed,
-    SessionEvent,
-    SessionLost,
-    Suspended,
-)
+from controller.core.candidacy import events
 from controller.zk import preparation, protocol
 from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, Reply, SessionEnded, WatchEvent
 from controller.zk.bridge import Bridge
@@ -65,7 +54,7 @@ class _View(Struct, frozen=True):
 class Session:
     """Our part in the election, for as long as the process lives. `emit` is called on the event loop."""
 
-    def __init__(self, bridge: Bridge, emit: Callable[[SessionEvent], None], own_id: BrokerId) -> None:
+    def __init__(self, bridge: Bridge, emit: Callable[[events.SessionEvent], None], own_id: BrokerId) -> None:
         self._bridge = bridge
         self._emit = emit
         self._own_id = own_id
@@ -109,7 +98,7 @@ class Session:
         """Why no term could load what it cannot do without, whoever claimed it; None if nothing is in its way."""
         return await preparation.hindrance(self._bridge)
 
-    async def clash(self, registration: Registration) -> IdClash | None:
+    async def clash(self, registration: Registration) -> events.IdClash | None:
         """Whether our id belongs to somebody else now; also a claim finds that out.
 
         Raises:
@@ -120,7 +109,7 @@ class Session:
 
     async def claim(
         self, registration: Registration, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False
-    ) -> Claimed | Lost | IdClash:
+    ) -> events.Claimed | events.Lost | events.IdClash:
         """Register as a broker and become controller in one transaction; with `replace` also instead of a native one,
         with `replaces_ours` also instead of another replica.
 
@@ -144,14 +133,14 @@ class Session:
                 continue
             if not isinstance(epoch, int):
                 reason = epoch.reason if isinstance(epoch, Malformed) else epoch
-                return Lost(f"{_EPOCH.path} does not hold an epoch: {reason}", needs_mending=True)
+                return events.Lost(f"{_EPOCH.path} does not hold an epoch: {reason}", needs_mending=True)
             if is_in_doubt and attempted == epoch and (claimed := self._adopted(view, epoch, session)) is not None:
                 return claimed
             obstacle = self._obstacle(view, registration, session, replace=replace, replaces_ours=replaces_ours)
             if obstacle is not None:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
-                return Lost(f"another process raised the controller epoch to {epoch} first")
+                return events.Lost(f"another process raised the controller epoch to {epoch} first")
             attempted = ControllerEpoch(epoch + (raise_by if epoch + raise_by <= HIGHEST_EPOCH else 1))
             election = self._election(view, registration, attempted)
             try:
@@ -164,7 +153,7 @@ class Session:
             self._same_session(session)
             if _is_accepted(reply):
                 czxid = reply.zxid if view.registration is None else view.registration.stat.czxid
-                return Claimed(attempted, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
+                return events.Claimed(attempted, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
             is_in_doubt = False
             await self._refused(reply, election)
 
@@ -233,7 +222,7 @@ class Session:
         if self._bridge.session != session or self._bridge.state is ConnectionState.LOST:
             raise SessionEnded("the session expired during the election")
 
-    def _adopted(self, view: _View, epoch: int, session: SessionId) -> Claimed | None:
+    def _adopted(self, view: _View, epoch: int, session: SessionId) -> events.Claimed | None:
         """Our election whose answer was lost: ours by session, and made by the transaction that raised the epoch."""
         holder, registration = view.holder, view.registration
         if holder is None or registration is None or view.epoch is None:
@@ -242,11 +231,11 @@ class Session:
         if not is_ours or holder.stat.czxid != view.epoch.stat.mzxid:
             return None
         czxid = BrokerEpoch(registration.stat.czxid)
-        return Claimed(ControllerEpoch(epoch), view.epoch.stat.version, czxid)
+        return events.Claimed(ControllerEpoch(epoch), view.epoch.stat.version, czxid)
 
     def _obstacle(
         self, view: _View, registration: Registration, session: SessionId, *, replace: bool, replaces_ours: bool
-    ) -> Lost | IdClash | None:
+    ) -> events.Lost | events.IdClash | None:
         if view.registration is not None and not _is_of(view.registration, session):
             return self._clash(view.registration, registration)
         holder = view.holder
@@ -256,21 +245,23 @@ class Session:
         name = f"broker {claim.broker}" if isinstance(claim, ControllerClaim) else "an unreadable claim"
         if holder.stat.owner == 0:
             reason = f"{_CONTROLLER.path} is held by {name} without a session, as in a migration to KRaft"
-            return Lost(reason, needs_mending=True)
+            return events.Lost(reason, needs_mending=True)
         is_ours = isinstance(claim, ControllerClaim) and claim.is_ours
         if not (replaces_ours if is_ours else replace):
-            return Lost(f"{_CONTROLLER.path} is held by {name}")
+            return events.Lost(f"{_CONTROLLER.path} is held by {name}")
         return None
 
-    def _clash(self, found: Node, wanted: Registration) -> IdClash:
+    def _clash(self, found: Node, wanted: Registration) -> events.IdClash:
         value = catalog.decode(BrokerAddress(self._own_id), found.data)
         if not isinstance(value, Registration):
-            return IdClash(f"id {self._own_id} is registered with unreadable data by another session", False)
+            return events.IdClash(f"id {self._own_id} is registered with unreadable data by another session", False)
         where = ", ".join(map(str, value.endpoints))
         if value.is_ours and value.endpoints == wanted.endpoints:
-            return IdClash(f"id {self._own_id} is still registered by our former session ({where})", True)
+            return events.IdClash(f"id {self._own_id} is still registered by our former session ({where})", True)
         kind = "another controller process" if value.is_ours else "a broker"
-        return IdClash(f"id {self._own_id} belongs to {kind} at {where}; give this controller an id of its own", False)
+        return events.IdClash(
+            f"id {self._own_id} belongs to {kind} at {where}; give this controller an id of its own", False
+        )
 
     def _election(self, view: _View, registration: Registration, epoch: ControllerEpoch) -> list[protocol.Operation]:
         assert view.epoch is not None
@@ -301,18 +292,18 @@ class Session:
             self._is_released = event.change is not Change.DELETED
         elif event.path == _CONTROLLER.path and event.change is Change.DELETED and self._epoch is not None:
             self._is_vacant_news = True
-            self._emit(HolderSeen(None, False, _known(self._epoch), self._is_released))
+            self._emit(events.HolderSeen(None, False, _known(self._epoch), self._is_released))
         self._look_due.set()
 
     def _on_state(self, state: ConnectionState) -> None:
         before, self._state = self._state, state
         match state:
             case ConnectionState.SUSPENDED:
-                self._emit(Suspended())
+                self._emit(events.Suspended())
             case ConnectionState.LOST:
-                self._emit(SessionLost())
+                self._emit(events.SessionLost())
             case ConnectionState.CONNECTED:
-                self._emit(Reconnected() if before is ConnectionState.LOST else Resumed())
+                self._emit(events.Reconnected() if before is ConnectionState.LOST else events.Resumed())
                 self._look_due.set()
 
     async def _keep_looking(self) -> None:
@@ -328,10 +319,10 @@ class Session:
             except SessionEnded:
                 continue  # the next session sets it due again
             except Refused as error:
-                self._emit(HolderUnknown(str(error)))
+                self._emit(events.HolderUnknown(str(error)))
             except Exception as error:
                 _log.exception("looking at /controller failed")
-                self._emit(HolderUnknown(f"{type(error).__name__}: {error}"))
+                self._emit(events.HolderUnknown(f"{type(error).__name__}: {error}"))
             else:
                 wait_s = _LOOK_AGAIN_S
                 continue
@@ -352,7 +343,7 @@ class Session:
         self._is_vacant_news = False
         is_mine = _is_of(node, self._bridge.session)
         self._is_released = released is not None
-        self._emit(HolderSeen(holder, is_mine, _known(epoch_node), self._is_released, is_wanted))
+        self._emit(events.HolderSeen(holder, is_mine, _known(epoch_node), self._is_released, is_wanted))
 
     async def _look_for_switchover(self) -> bool:
         """Whether somebody waits for us to lead; what cannot be read asks for nothing."""

@@ -104,7 +104,6 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # untyped l
     """
 
     def __init__(self, context: Callable[[], ssl.SSLContext], failed: Callable[[str], None]) -> None:
-        """Nothing is connected yet."""
         super().__init__()
         self._context = context
         self._failed = failed

@@ -58,7 +58,6 @@ class Walk:
     """Random sets of rights; always the same ones for a seed and a kind of authorizer."""
 
     def __init__(self, seed: int, implementation: Implementation) -> None:
-        """No rights yet."""
         self._random = Random(seed)
         self._held: dict[ResourcePattern, Acls] = {}
         self._judges_types = implementation.judges_types

@@ -82,7 +82,6 @@ class Kafkas:
     """Kafka's own controller, inside a broker without replicas."""
 
     def __init__(self, zookeeper: str, directory: Path, heap: str = "4g", version: str = "3.9.1") -> None:
-        """Nothing starts yet."""
         self.name = f"Kafka {version}"
         self.broker_id = 902
         self._broker = KafkaBroker(

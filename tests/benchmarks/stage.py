@@ -36,7 +36,6 @@ class Stage:
     """Everything but the contender. As a context manager it surely ends all of it."""
 
     def __init__(self, shape: Shape, *, are_leading: bool, heap: str = "3g") -> None:
-        """Nothing runs yet."""
         self.shape = shape
         self.directory = Path(tempfile.mkdtemp(prefix="kafka-zk-controller-bench-"))
         settings = ZooKeeperSettings(java_options=(f"-Xmx{heap}",), fsync=True)

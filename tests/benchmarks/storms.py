@@ -147,7 +147,6 @@ class Rig:
         budget: TurnBudget = TurnBudget(),  # noqa: B008
         is_allowed: Authorizer | None = None,
     ) -> None:
-        """Nothing has happened yet."""
         self.shape, self.brokers = shape, tuple(BrokerId(n) for n in range(1, shape.brokers + 1))
         settings = MachineSettings(own_id=OWN, rebalance_every_s=None, budget=budget)
         self.machine = Machine(settings, EPOCH, SeededRandom(b"storm"), is_allowed)

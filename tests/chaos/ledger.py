@@ -67,7 +67,6 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        """Nothing was sent."""
         self._acknowledged: dict[tuple[int, int], Acknowledgement] = {}
         self._consumed: dict[int, tuple[int, int]] = {}
         self._rewritten = 0

@@ -44,7 +44,6 @@ class Load:
     """Two producers with acks=all, one of them idempotent, a topic each, and a consumer of both."""
 
     def __init__(self, bootstrap_servers: Sequence[str], settings: LoadSettings) -> None:
-        """Nothing is written yet."""
         self.settings = settings
         self._bootstrap_servers = list(bootstrap_servers)
         self.partitions: tuple[Partition, ...] = tuple(

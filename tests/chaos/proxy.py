@@ -34,7 +34,6 @@ class Link:
     """A port of its own in front of a port on this machine."""
 
     def __init__(self, name: str, target: int) -> None:
-        """Nothing listens yet; the port is reserved."""
         self.name = name
         self.port = free_port()
         self.target = target
@@ -122,7 +121,6 @@ class Proxies:
     """The event loop of all links, in a thread of its own."""
 
     def __init__(self) -> None:
-        """No link yet."""
         self._links: list[Link] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)

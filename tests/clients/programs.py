@@ -9,12 +9,13 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from controller.lab.errors import LabError
-from controller.lab.jars import clients_class_path, kafka_class_path
+from controller.lab.jars import Module, class_path, kafka_class_path
 from controller.lab.java import QUICK_START, find_java
 
 HERE = Path(__file__).parent
@@ -69,15 +70,19 @@ def java(version: str) -> Callable[[], Program]:
     def make_ready() -> Program:
         try:
             java = find_java()
-            jars = [*clients_class_path(version), *_jackson()]
+            jars = [*class_path(f"kafka-clients-{version}", version, partial(_clients, version)), *_jackson()]
         except LabError as error:
             raise Unavailable(str(error)) from error
         if not (java.executable.parent / "javac").exists():
             raise Unavailable("this Java has no compiler")
-        class_path = ":".join(map(str, jars))
-        return Program((str(java.executable), *QUICK_START, "-cp", class_path, str(HERE / "java" / "JavaAdmin.java")))
+        joined = ":".join(map(str, jars))
+        return Program((str(java.executable), *QUICK_START, "-cp", joined, str(HERE / "java" / "JavaAdmin.java")))
 
     return make_ready
+
+
+def _clients(version: str) -> list[Module]:
+    return [Module("org.apache.kafka", "kafka-clients", version), Module("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
 def _jackson() -> list[Path]:

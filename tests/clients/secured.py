@@ -116,7 +116,6 @@ class Stage:
     """Two brokers and our controller, each with every kind of listener, and those who come there."""
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:
-        """Nothing runs yet."""
         self.directory, self.kdc = directory, kdc
         self.authority, self.strangers = Authority(directory / "stores"), Authority(directory / "strangers")
         self._service = kdc.keytab("kafka/localhost")

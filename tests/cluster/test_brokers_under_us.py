@@ -111,7 +111,7 @@ def test_a_broker_that_shuts_down_hands_its_partitions_over_first(
     name = f"handed-over-{cluster.version}"
     create(zk, name, 2, 3)
 
-    cluster.stop_broker(2)
+    cluster.brokers[2].stop()
     after, log = state(zk, name), cluster.brokers[2].process.log_file.read_text()
     cluster.brokers[2].start()
 
@@ -127,9 +127,9 @@ def test_a_broker_that_is_killed_loses_its_partitions_and_catches_up_when_it_is_
     name = f"survived-{cluster.version}"
     create(zk, name, 1, 2)
 
-    cluster.kill_broker(1)
+    cluster.brokers[1].kill()
     wait_until(lambda: state(zk, name)["leader"] == 2, "broker 2 led", 60)
-    cluster.restart_broker(1)
+    cluster.brokers[1].restart()
 
     wait_until(lambda: sorted(state(zk, name)["isr"]) == [1, 2], "broker 1 was in sync again", 60)
     wait_until(lambda: leader.measure("offline_partitions") == 0, "no partition was offline", 60)

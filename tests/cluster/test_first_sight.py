@@ -108,7 +108,7 @@ def test_partitions_that_can_be_read_only_later_keep_every_record_and_go_on_movi
     with set_up(version, tmp_path) as stage:
         cluster, zk = stage.cluster, stage.zk
         for broker in cluster.brokers:
-            cluster.kill_broker(broker)
+            cluster.brokers[broker].kill()
         failed = cluster.brokers[1].log_dir
         kept = failed.rename(failed.with_name("kept"))
         failed.write_text("no directory, as far as the broker can see")
@@ -135,7 +135,7 @@ def test_partitions_that_can_be_read_only_later_keep_every_record_and_go_on_movi
                 stage.await_led(topic)
                 assert not stage.has_lost(topic)
 
-            cluster.kill_broker(1)
+            cluster.brokers[1].kill()
             failed.unlink()
             kept.rename(failed)
             cluster.start_brokers([1])

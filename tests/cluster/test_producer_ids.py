@@ -77,7 +77,7 @@ def test_a_java_producer_works_after_every_broker_was_restarted(
         leader.await_phase("active")
         before = last_id(zk)
         for broker in cluster_3_9.brokers:
-            cluster_3_9.restart_broker(broker)
+            cluster_3_9.brokers[broker].restart()
 
         produce(cluster_3_9, topic, "while we rule")
 

@@ -241,7 +241,7 @@ def test_brokers_with_certificates_on_both_sides_are_led(version: str, tmp_path:
             other.await_phase("standby", 60)
             ours.process.kill()
             other.await_phase("active", 60)
-            cluster.restart_broker(2)
+            cluster.brokers[2].restart()
             Walk(cluster, other, tmp_path, partial(with_certificate, authority)).run()
             for one in (ours, other):
                 assert_no_secret_is_told(one, tmp_path)

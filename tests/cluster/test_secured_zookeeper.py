@@ -198,7 +198,7 @@ def is_led_by_us(world: World) -> Acls:
         leader.process.kill()
         other.await_phase("active", 60)
         world.moves("ours")
-        cluster.restart_broker(1)
+        cluster.brokers[1].restart()
         status = world.tool("status")
         assert status.returncode == 0, status.stdout + status.stderr
         assert f"/controller: {other.broker_id}, a replica of this controller" in status.stdout

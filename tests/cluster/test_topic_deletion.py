@@ -92,7 +92,7 @@ def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_contro
             write(cluster, name, *(b"of the first topic" for _ in range(30)))
 
             path = f"/brokers/topics/{name}"
-            cluster.kill_broker(3)
+            cluster.brokers[3].kill()
             at = TopicPartition(TopicName(name), PartitionId(0))
             wanted = PartitionReassignment(at, (BrokerId(3), BrokerId(2)))
             first.ask(AlterReassignments((wanted,)))  # while the registration of broker 3 lives on
@@ -111,7 +111,7 @@ def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_contro
             wait_until(lambda: second.measure("topics_ineligible_to_delete") == 1, "it still waited", LONG_S)
             assert on_disk(cluster, name, 3)
 
-            cluster.restart_broker(3)
+            cluster.brokers[3].restart()
             await_gone(cluster, zk, name)
             wait_until(lambda: second.measure("topics_to_delete") == 0, "nothing was to be deleted", LONG_S)
 
@@ -131,7 +131,7 @@ def test_what_a_native_controller_left_half_deleted_we_finish_and_the_reverse(
         write(cluster, name, *(b"record" for _ in range(20)))
     wait_until(lambda: len(on_disk(cluster, ours)) == 4 == len(on_disk(cluster, natives)), "all had logs", LONG_S)
 
-    cluster.kill_broker(3)
+    cluster.brokers[3].kill()
     wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
     # A native controller begins no deletion that it finds at its election while a replica is offline.
     wait_until(lambda: holder(zk) in (1, 2), "another broker ruled, if broker 3 had", LONG_S)
@@ -140,13 +140,13 @@ def test_what_a_native_controller_left_half_deleted_we_finish_and_the_reverse(
     wait_until(lambda: not on_disk(cluster, ours, 1, 2), "Kafka's controller had begun", LONG_S)
     with replica(cluster, tmp_path) as leader:
         leader.await_phase("active")
-        cluster.restart_broker(3)
+        cluster.brokers[3].restart()
         await_gone(cluster, zk, ours)
 
-        cluster.kill_broker(3)
+        cluster.brokers[3].kill()
         wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
         ask_for_deletion(cluster, zk, natives)
         wait_until(lambda: not on_disk(cluster, natives, 1, 2), "ours had begun", LONG_S)
 
-    cluster.restart_broker(3)
+    cluster.brokers[3].restart()
     await_gone(cluster, zk, natives)

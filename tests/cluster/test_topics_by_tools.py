@@ -90,7 +90,7 @@ def lives_through_everything(cluster: LocalCluster, leader: Replica, topic: str)
 def leads_again_where_asked(cluster: LocalCluster, topic: str, directory: Path) -> None:
     """After a restart of its preferred leader, kafka-leader-election gives it the lead back."""
     assert topics(cluster, "--create", "--topic", topic, "--replica-assignment", "1:2,2:1").exit_code == 0
-    cluster.restart_broker(1)
+    cluster.brokers[1].restart()
     wait_until(lambda: described(cluster, topic)[0]["isr"] == [1, 2], "broker 1 was in sync again", 120)
     assert described(cluster, topic)[0]["leader"] == 2
     wanted = directory / "elections.json"

@@ -22,7 +22,6 @@ class Load:
     """For the time of a `with`, as somebody; what fails is kept."""
 
     def __init__(self, port: int, authority: Authority, name: str) -> None:
-        """Nothing is asked yet."""
         self._port = port
         self._context = ssl.create_default_context(cafile=str(authority.trusted_pem))
         self._context.load_cert_chain(*authority.pem_files(name))

@@ -178,9 +178,9 @@ def take_over(walk: Walk) -> str:
 
 def bounce(walk: Walk) -> str:
     """A broker is killed: its partitions are led by others; it returns, and is in sync again."""
-    walk.cluster.kill_broker(1)
+    walk.cluster.brokers[1].kill()
     wait_for(lambda: all(_without(p, 1) for p in walk.orders.partitions), "no partition led by broker 1")
-    walk.cluster.restart_broker(1)
+    walk.cluster.brokers[1].restart()
     walk.settle()
     return "SIGKILL of a broker, restart on its data"
 

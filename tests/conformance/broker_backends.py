@@ -31,7 +31,7 @@ from controller.wire.requests import ApiVersionsRequest, decode_request
 from controller.wire.versions import parse_protocol
 from tests.chaos.proxy import Mode, Proxies
 from zk_layout import catalog
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, TopicPartition
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicPartition
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.controller import ControllerClaim
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -69,10 +69,10 @@ class Backend(Protocol):
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
         """The ISR it wants as the leader: asked of the controller, or written into the state znode."""
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
-        """How often it asks for an ISR in the time of several checks, if each time this is answered."""
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
+        """How often it asks for an ISR if each time this is answered; counts on after the expected ones."""
 
-    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str, expected: int) -> int:
         """How often it asks in a new leader epoch, if what it asked in the former one is answered only after that."""
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
@@ -136,8 +136,8 @@ class Modelled:
         self._now += 2 * self._model.traits.replica_lag_s
         return next(w for w in self._model.proposals(self._now) if w.topic.name == at.topic).isr
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
-        """How often it asks for an ISR, if each time this is answered."""
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
+        """How often it asks for an ISR in five checks, if each time this is answered."""
         asked, again = 0, list[IsrProposal]()
         for _ in range(5):
             self._now += 2 * self._model.traits.replica_lag_s
@@ -152,14 +152,14 @@ class Modelled:
                     again.append(wanted)
         return asked
 
-    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str, expected: int) -> int:
         """How often it asks in a new leader epoch, if the former proposal is answered only after that."""
         self._now += 2 * self._model.traits.replica_lag_s
         (former,) = [wanted for wanted in self._model.proposals(self._now) if wanted.topic.name == at.topic]
         self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
         error = answer if isinstance(answer, ErrorCode) else ErrorCode.NONE
         self._model.settle(at, former, error, then.isr, then.partition_epoch)
-        return self.times_asked(at, answer)
+        return self.times_asked(at, answer, expected)
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
@@ -268,13 +268,25 @@ class RealBroker:
             time.sleep(0.05)
         raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}")
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
         """How often it asks for an ISR, if each time this is answered."""
         self.answers[at.topic] = answer
-        time.sleep(6 * LAG_S)
-        return sum(p.topic.name == at.topic for request in self.asked for p in request.proposals)
+        return len(self._await_proposals(at, LeaderEpoch(0), expected))
 
-    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+    def _await_proposals(self, at: TopicPartition, since: LeaderEpoch, expected: int) -> list[IsrProposal]:
+        """Those since this leader epoch: the expected ones, however busy the machine is, and what follows."""
+
+        def proposals() -> list[IsrProposal]:
+            found = [p for request in list(self.asked) for p in request.proposals if p.topic.name == at.topic]
+            return [p for p in found if p.leader_epoch >= since]
+
+        deadline = time.monotonic() + PATIENCE_S
+        while len(proposals()) < expected and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(6 * LAG_S)
+        return proposals()
+
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str, expected: int) -> int:
         """How often it asks in a new leader epoch, if the former proposal is answered only after that."""
         self.answers[at.topic], self._in_force[at.topic] = answer, then
         released = self._held_back[at.topic] = threading.Event()
@@ -282,9 +294,7 @@ class RealBroker:
         self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
         time.sleep(3 * LAG_S)
         released.set()
-        time.sleep(6 * LAG_S)
-        proposals = [p for request in self.asked for p in request.proposals if p.topic.name == at.topic]
-        return sum(p.leader_epoch == then.leader_epoch for p in proposals)
+        return len(self._await_proposals(at, then.leader_epoch, expected))
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""

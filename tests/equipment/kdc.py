@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.lab.errors import LabError, ServerFailed
-from controller.lab.ports import free_port, is_listening
+from controller.lab.ports import free_port
 from controller.lab.process import Process
 from controller.lab.server import Server
+from tests.equipment.open_port import is_listening
 
 REALM = "LAB.EXAMPLE"
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))

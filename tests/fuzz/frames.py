@@ -159,7 +159,6 @@ class Trial:
     """Frames against one term after another."""
 
     def __init__(self, seed: int) -> None:
-        """Nothing was sent yet."""
         self._frames = Frames(seed)
         self._random = Random(seed + 1)
         self._recent: collections.deque[bytes] = collections.deque(maxlen=2 * CONNECTIONS)

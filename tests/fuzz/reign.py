@@ -20,16 +20,7 @@ from controller.runtime.reclaiming import collect, spare
 from controller.server.listener import ListenerSettings, Server, Unobserved
 from controller.settings.limits import Limits
 from zk_layout.facts import Fact, Stat, absent, present
-from zk_layout.ids import (
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    PartitionId,
-    TopicId,
-    TopicName,
-    ZnodeVersion,
-    Zxid,
-)
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.configs import TopicConfigAddress, UserConfigAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -62,7 +53,6 @@ class Reign:
     """A server with a term behind it. Brokers hear nothing; ZooKeeper takes every transaction."""
 
     def __init__(self, shape: Shape | None = None, limits: Limits | None = None) -> None:
-        """Nothing listens yet."""
         self.ended: list[str] = []
         self.internal_errors: list[str] = []
         self._zxid = 1000
@@ -133,7 +123,6 @@ class Timed:
     """Measures the processor time of turns."""
 
     def __init__(self, machine: Machine) -> None:
-        """No turn yet."""
         self._machine = machine
         self.spent_s = self.longest_s = 0.0
 

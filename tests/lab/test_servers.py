@@ -13,8 +13,8 @@ import pytest
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable, LabError, ServerFailed
 from controller.lab.kafka_broker import KafkaBroker
-from controller.lab.ports import is_listening
 from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings, zookeeper_client
+from tests.equipment.open_port import is_listening
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,8 @@ def test_a_cluster_starts_obeys_kafkas_own_tools_and_leaves_nothing_running(vers
         )
         create = ("--create", "--topic", "orders", "--partitions", "1", "--replication-factor", "2")
         created = cluster.tools.run("kafka-topics", *access, *create)
-        cluster.kill_broker(2)
-        cluster.restart_broker(2)
+        cluster.brokers[2].kill()
+        cluster.brokers[2].restart()
         listed = cluster.tools.run("kafka-topics", *access, "--list")
 
         assert created.exit_code == 0, created.output

@@ -51,12 +51,7 @@ from zk_layout.znodes.notifications import (
 )
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlock, ProducerIdBlockAddress
-from zk_layout.znodes.reassignment_status import (
-    ReassignmentStatusAddress,
-    RequestStatus,
-    StatusRoot,
-    StatusRootAddress,
-)
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot, StatusRootAddress
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress

@@ -14,14 +14,7 @@ from controller.core.reassignment import rule as reassignment
 from controller.core.stage import Stage, in_force, stage
 from controller.core.steps.change import Change
 from tests.properties.clusters import AT, BROKERS, TOPIC, Situation, situations, some_replicas
-from zk_layout.ids import (
-    BrokerEpoch,
-    BrokerId,
-    LeaderEpoch,
-    PartitionEpoch,
-    PartitionId,
-    Replicas,
-)
+from zk_layout.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 

@@ -56,12 +56,7 @@ from zk_layout.znodes.delegation_tokens import (
     TokenTimes,
 )
 from zk_layout.znodes.features import FeatureAddress, Features
-from zk_layout.znodes.partition_state import (
-    PartitionAddress,
-    PartitionsAddress,
-    PartitionState,
-    StateAddress,
-)
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import (
     MoveProgress,

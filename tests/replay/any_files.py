@@ -55,7 +55,6 @@ class InMemory(bulk.Tables):
     """The tables of a history that is small, without files."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._held: dict[str, list[pa.Table]] = {}
 
     def write(self, table: str, rows: pa.Table) -> None:

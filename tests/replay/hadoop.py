@@ -10,8 +10,9 @@ from subprocess import DEVNULL, run
 
 from controller.lab.jars import Module, class_path
 from controller.lab.java import SMALL_SERVER, find_java
-from controller.lab.ports import free_port, is_listening
+from controller.lab.ports import free_port
 from controller.lab.process import Process
+from tests.equipment.open_port import is_listening
 
 VERSION = "3.5.0"
 _SERVERS = "org.apache.hadoop.hdfs.server"

@@ -93,7 +93,7 @@ class Work:
         stay = [b for b in (1, 2, 3) if b != victim]
         self.ask({at: stay})
         self.await_whole("gone")
-        self.cluster.kill_broker(victim)
+        self.cluster.brokers[victim].kill()
         self.ask({at: [victim, stay[0]]})
         wait_for(lambda: self.is_moving("gone"), "the move has begun")
         wait_for(lambda: self.brokers() == 2, f"broker {victim} has gone")
@@ -114,7 +114,7 @@ class Work:
 
     def crash_a_broker(self) -> None:
         victim = self.bystander()
-        self.cluster.kill_broker(victim)
+        self.cluster.brokers[victim].kill()
         wait_for(lambda: self.brokers() == 2, f"broker {victim} has gone")
         self.await_leaders()
         self.back(victim)
@@ -126,7 +126,7 @@ class Work:
 
     def restart_a_broker(self) -> None:
         victim = self.bystander()
-        self.cluster.stop_broker(victim)
+        self.cluster.brokers[victim].stop()
         wait_for(lambda: self.brokers() == 2, f"broker {victim} has gone")
         self.back(victim)
 
@@ -140,7 +140,7 @@ class Work:
         stay = [b for b in (1, 2, 3) if b != victim]
         self.ask({at: stay})
         self.await_whole("gone")
-        self.cluster.kill_broker(victim)
+        self.cluster.brokers[victim].kill()
         self.ask({at: [victim, stay[1]]})
         self.back(victim)
 
@@ -153,7 +153,7 @@ class Work:
     def fail_over(self) -> None:
         victim = self.controller()
         assert victim is not None
-        self.cluster.kill_broker(victim)
+        self.cluster.brokers[victim].kill()
         wait_for(lambda: self.controller() not in (victim, None), "another broker leads")
         self.await_leaders()
         self.back(victim)
@@ -193,7 +193,7 @@ class Work:
         return max(b for b in (1, 2, 3) if b != self.controller())
 
     def back(self, victim: int) -> None:
-        self.cluster.restart_broker(victim)
+        self.cluster.brokers[victim].restart()
         self.cluster.brokers[victim].wait_until_registered()
         self.await_whole(*(t for t in ("orders", "payments", "gone") if self.zookeeper.exists(f"/brokers/topics/{t}")))
 

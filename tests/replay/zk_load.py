@@ -127,7 +127,6 @@ class Kafka:
     """What Kafka's own controller and its brokers once wrote, written again, by as many sessions."""
 
     def __init__(self, address: str) -> None:
-        """Nothing is written yet."""
         self._address = address
         self._sessions: dict[int, KazooClient] = {}
         rows = history_rows(survey(stored_files([str(NATIVE)])), [])

@@ -23,16 +23,7 @@ from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.codec import Malformed
-from zk_layout.ids import (
-    NO_LEADER,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    SessionId,
-    TopicName,
-    TopicPartition,
-    Zxid,
-)
+from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, SessionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress

@@ -41,7 +41,6 @@ class Coverage:
     """
 
     def __init__(self) -> None:
-        """Nothing has gone wrong, and nothing was decided."""
         self.faults: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self.met: Counter[tuple[str, str]] = Counter()

@@ -20,7 +20,8 @@ from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import Proposal
-from controller.lab.broker_model import KAFKA_2_6, KAFKA_3_9, BrokerModel, Traits
+from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
+from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.broken import Broken
 from tests.simulation.network import ZkConnection
 from tests.simulation.world import World

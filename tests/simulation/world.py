@@ -19,15 +19,8 @@ from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
-from controller.lab.broker_model import (
-    KAFKA_2_4,
-    KAFKA_2_6,
-    KAFKA_2_8,
-    KAFKA_3_3,
-    KAFKA_3_9,
-    Acknowledgement,
-    Traits,
-)
+from controller.lab.broker_model import KAFKA_3_9, Acknowledgement, Traits
+from tests.equipment.broker_versions import KAFKA_2_4, KAFKA_2_6, KAFKA_2_8, KAFKA_3_3
 from tests.simulation.aimed import Aimed
 from tests.simulation.brokers import Broker
 from tests.simulation.chance import Chance, some_of

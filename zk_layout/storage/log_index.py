@@ -10,17 +10,8 @@ from struct import Struct
 
 from msgspec import Struct as Value
 
+from zk_layout.storage import operations
 from zk_layout.storage.damage import Damage, Unreadable
-from zk_layout.storage.operations import (
-    CREATIONS,
-    DELETE,
-    HEADER_SIZE,
-    MULTI,
-    RECONFIG,
-    SET_DATA,
-    Row,
-    append_rows,
-)
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE, Bodies, Records
 
 # Kafka writes these znodes whole for a part that changes: what a write changed shows only beside the write before.
@@ -28,7 +19,7 @@ _WHOLE = re.compile(r"(?:/.*)?(?:/brokers/topics/[^/]+|/admin/reassign_partition
 _TOPIC_DATA, _LEGACY = b'"partitions"', b"/admin/reassign_partitions"
 # What may be a deletion within a multi: its type, two lengths and a path.
 _deletion_in = re.compile(rb"\0\0\0\x02\0\0\0.\0\0\0./", re.DOTALL).search
-_WRITES = CREATIONS | {SET_DATA, RECONFIG}
+_WRITES = operations.CREATIONS | {operations.SET_DATA, operations.RECONFIG}
 _header_at = Struct(">qqi").unpack_from
 _ZXID_AT = 12
 _FRAME = RECORD_HEADER_SIZE + 1
@@ -148,8 +139,8 @@ class Indexer:
             self._next, self._end = zxid + 1, offset + _FRAME + len(body)
             if (
                 (offset < self._noted_until and (_TOPIC_DATA in body or _LEGACY in body))
-                or kind == DELETE
-                or (kind == MULTI and _deletion_in(body, HEADER_SIZE))
+                or kind == operations.DELETE
+                or (kind == operations.MULTI and _deletion_in(body, operations.HEADER_SIZE))
             ):
                 self._note(body, offset)
 
@@ -162,9 +153,9 @@ class Indexer:
             self._sections.append(made)
 
     def _note(self, body: bytes, offset: int) -> None:
-        rows: list[Row] = []
+        rows: list[operations.Row] = []
         try:
-            append_rows(body, rows)
+            operations.append_rows(body, rows)
         except Unreadable:  # whoever reads the rows reports it
             return
         for row in rows:
@@ -173,5 +164,5 @@ class Indexer:
                 continue
             if op in _WRITES:
                 self._writes.append(WholeWrite(zxid, path, offset, True, (data or b"") if self._keep_data else None))
-            elif op == DELETE:
+            elif op == operations.DELETE:
                 self._writes.append(WholeWrite(zxid, path, offset, False))

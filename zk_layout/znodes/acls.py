@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 
 from msgspec import Struct
 
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder, one_line
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder, one_line
 
 _NAME_OF_CHANGES: Final = "acl_changes_"
 
@@ -196,7 +196,7 @@ def decode(data: bytes) -> Acls:
     """
     if not data:
         return Acls(())
-    json = decode_json(_acls_decoder, data)
+    json = _acls_decoder(data)
     return Acls(tuple(dict.fromkeys(_entry(entry) for entry in json.acls)))
 
 
@@ -272,7 +272,7 @@ def decode_extended_change(data: bytes) -> AclChange:
     Raises:
         Undecodable: not a notification's JSON of version 1, or of a type that Kafka does not know.
     """
-    json = decode_json(_change_decoder, data)
+    json = _change_decoder(data)
     if json.version > 1:
         raise Undecodable(f"version {json.version}; expected 1")
     if json.pattern_type != PatternType.PREFIXED:

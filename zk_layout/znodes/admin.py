@@ -7,13 +7,13 @@ Source: Kafka's ReassignPartitionsZNode, PreferredReplicaElectionZNode, DeleteTo
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, Partition
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 from zk_layout.ids import TopicName, TopicPartition
 
 DELETE_TOPICS = "/admin/delete_topics"
@@ -23,19 +23,13 @@ MOST_REASONS: Final = 20
 class LegacyReassignmentAddress(Struct, frozen=True, gc=False):
     """Moves submitted by old tools."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/admin/reassign_partitions"
+    path: ClassVar[str] = "/admin/reassign_partitions"
 
 
 class PreferredElectionAddress(Struct, frozen=True, gc=False):
     """Preferred-leader elections submitted by old tools."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/admin/preferred_replica_election"
+    path: ClassVar[str] = "/admin/preferred_replica_election"
 
 
 class TopicDeletionAddress(Struct, frozen=True, gc=False):
@@ -89,7 +83,7 @@ class _ElectionJson(Struct):
 
 
 _decoder = json_decoder(_Json)
-_move_decoder = json_decoder(LegacyMove)
+_move_decoder = msgspec.json.Decoder(LegacyMove)
 _election_decoder = json_decoder(_ElectionJson)
 
 
@@ -104,7 +98,7 @@ missing required field `replicas`',))
         Undecodable: not JSON with a list `partitions`.
     """
     moves, rejected = [], []
-    for index, raw in enumerate(decode_json(_decoder, data).partitions):
+    for index, raw in enumerate(_decoder(data).partitions):
         try:
             moves.append(_move_decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -132,7 +126,7 @@ def decode_election(data: bytes) -> PreferredElection:
     Raises:
         Undecodable: not JSON with a list `partitions`.
     """
-    json = decode_json(_election_decoder, data)
+    json = _election_decoder(data)
     return PreferredElection(tuple(TopicPartition(p.topic, p.partition) for p in json.partitions))
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import PRODUCT
 
@@ -116,7 +116,7 @@ def decode(data: bytes) -> Registration:
     Raises:
         Undecodable: not a registration's JSON, or without any endpoint.
     """
-    json = decode_json(_decoder, data)
+    json = _decoder(data)
     if json.endpoints:
         endpoints = tuple(parse_endpoint(e, json.listener_security_protocol_map) for e in json.endpoints)
     elif json.host is not None:

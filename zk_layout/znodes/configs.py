@@ -5,11 +5,12 @@ Source: Kafka's ConfigEntityZNode.
 
 from __future__ import annotations
 
+from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import TopicName
 
 USERS = "/config/users"
@@ -82,10 +83,7 @@ def sanitized(name: str) -> str:
 class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
     """The settings that all brokers share, and a controller with them."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it; the name is not a placeholder."""
-        return "/config/brokers/<default>"
+    path: ClassVar[str] = "/config/brokers/<default>"  # the name is not a placeholder
 
 
 class Config(Struct, frozen=True):
@@ -118,16 +116,8 @@ def readable(value: object) -> Config:
     return Config({} if value is None else {UNCLEAN_ELECTION: "false"})
 
 
-_decoder = json_decoder(Config)
-
-
-def decode(data: bytes) -> Config:
-    """The settings that differ from the defaults.
-
-    Raises:
-        Undecodable: not a config's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(Config)
+"""The settings that differ from the defaults."""
 
 
 def decode_user(data: bytes) -> Config:
@@ -144,4 +134,4 @@ def decode_user(data: bytes) -> Config:
 
 def encode(config: Config) -> bytes:
     """As brokers and tools write it."""
-    return encode_json({"version": 1, "config": config.config})
+    return encode_version_1(config)

@@ -6,11 +6,12 @@ Source: Kafka's ControllerZNode and ControllerEpochZNode.
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from msgspec import Struct
 
 from zk_layout.bounds import INT32_MAX, Broker
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 from zk_layout.ids import BrokerId, ControllerEpoch
 
 PRODUCT = "kafka-zk-controller"
@@ -19,19 +20,13 @@ PRODUCT = "kafka-zk-controller"
 class ControllerAddress(Struct, frozen=True, gc=False):
     """The claim on controllership."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/controller"
+    path: ClassVar[str] = "/controller"
 
 
 class ControllerEpochAddress(Struct, frozen=True, gc=False):
     """The controller epoch; its version fences every write of a controller."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/controller_epoch"
+    path: ClassVar[str] = "/controller_epoch"
 
 
 class ControllerClaim(Struct, frozen=True):
@@ -58,7 +53,7 @@ def decode_claim(data: bytes) -> ControllerClaim:
     Raises:
         Undecodable: not a controller's JSON.
     """
-    json = decode_json(_decoder, data)
+    json = _decoder(data)
     timestamp = str(json.timestamp or 0)
     since_ms = int(timestamp) if _DECIMAL.fullmatch(timestamp) else 0
     return ControllerClaim(json.brokerid, json.product == PRODUCT, since_ms)

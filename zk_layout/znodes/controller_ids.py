@@ -6,19 +6,18 @@ successor has another id, and could not tell this one from a broker that is down
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class ControllerIdsAddress(Struct, frozen=True, gc=False):
     """The ids of controllers."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/kafka_zk_controller/controller_ids"
+    path: ClassVar[str] = "/kafka_zk_controller/controller_ids"
 
 
 class ControllerIds(Struct, frozen=True):
@@ -31,16 +30,8 @@ class ControllerIds(Struct, frozen=True):
     ids: Brokers
 
 
-_decoder = json_decoder(ControllerIds)
-
-
-def decode(data: bytes) -> ControllerIds:
-    """The ids of controllers.
-
-    Raises:
-        Undecodable: not this znode's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(ControllerIds)
+"""The ids of controllers."""
 
 
 def encode(controllers: ControllerIds) -> bytes:
@@ -49,4 +40,4 @@ def encode(controllers: ControllerIds) -> bytes:
     >>> encode(ControllerIds((100, 101)))
     b'{"version":1,"ids":[100,101]}'
     """
-    return encode_json({"version": 1, "ids": controllers.ids})
+    return encode_version_1(controllers)

@@ -5,13 +5,13 @@ Source: KIP-48; Kafka's DelegationTokenInfoZNode and DelegationTokenManager.expi
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import unquote_plus
 
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import INT64_MAX
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 
 ROOT = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
@@ -31,10 +31,7 @@ class DelegationTokenAddress(Struct, frozen=True, gc=False):
 class DelegationTokenChangeAddress(Struct, frozen=True, gc=False):
     """What brokers watch: a sequential znode here names a token to look at again. ZooKeeper adds the number."""
 
-    @property
-    def path(self) -> str:
-        """What its name begins with."""
-        return f"{CHANGES}/token_change_"
+    path: ClassVar[str] = f"{CHANGES}/token_change_"  # what its name begins with
 
 
 class TokenTimes(Struct, frozen=True, rename="camel"):
@@ -76,26 +73,12 @@ class TokenChange(Struct, frozen=True):
     token: str
 
 
-_decoder = json_decoder(TokenTimes)
-_token_decoder = json_decoder(Token)
+decode = json_decoder(TokenTimes)
+"""The ends of a token's life."""
 
 
-def decode(data: bytes) -> TokenTimes:
-    """The ends of a token's life.
-
-    Raises:
-        Undecodable: not a token's JSON.
-    """
-    return decode_json(_decoder, data)
-
-
-def decode_token(data: bytes) -> Token:
-    """The token with its owner.
-
-    Raises:
-        Undecodable: not a token's JSON.
-    """
-    return decode_json(_token_decoder, data)
+decode_token = json_decoder(Token)
+"""The token with its owner."""
 
 
 def encode(times: TokenTimes) -> bytes:

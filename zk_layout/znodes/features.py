@@ -6,21 +6,18 @@ it does not support ends its process.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import INT32_MAX
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 
 
 class FeatureAddress(Struct, frozen=True, gc=False):
     """The finalized features of the cluster."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/feature"
+    path: ClassVar[str] = "/feature"
 
 
 class Features(Struct, frozen=True):
@@ -61,7 +58,7 @@ def decode(data: bytes) -> Features:
     Raises:
         Undecodable: not a feature znode's JSON.
     """
-    json = decode_json(_decoder, data)
+    json = _decoder(data)
     return Features(json.status == 1, json.features, json.version)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from zk_layout.bounds import Broker, Partition
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 from zk_layout.ids import TopicName, TopicPartition
 
 ISR_CHANGES = "/isr_change_notification"
@@ -93,7 +93,6 @@ class _IsrChangeJson(Struct):
 
 
 _isr_change_decoder = json_decoder(_IsrChangeJson)
-_log_dir_decoder = json_decoder(LogDirEvent)
 
 
 _config_change_decoder = json_decoder(_ConfigChangeJson)
@@ -108,7 +107,7 @@ def decode_config_change(data: bytes) -> ConfigChange:
     Raises:
         Undecodable: not JSON, or nobody is named.
     """
-    json = decode_json(_config_change_decoder, data)
+    json = _config_change_decoder(data)
     path = json.entity_path or f"{json.entity_type}/{json.entity_name}"
     if path == "/":
         raise Undecodable(f"neither entity_path nor entity_type in {excerpt(data)}")
@@ -130,7 +129,7 @@ def decode_isr_change(data: bytes) -> IsrChange:
     Raises:
         Undecodable: not JSON with a list `partitions`.
     """
-    json = decode_json(_isr_change_decoder, data)
+    json = _isr_change_decoder(data)
     return IsrChange(tuple(TopicPartition(p.topic, p.partition) for p in json.partitions))
 
 
@@ -140,13 +139,8 @@ def encode_isr_change(change: IsrChange) -> bytes:
     return encode_json({"version": 1, "partitions": partitions})
 
 
-def decode_log_dir_event(data: bytes) -> LogDirEvent:
-    """The broker.
-
-    Raises:
-        Undecodable: not a log directory event's JSON.
-    """
-    return decode_json(_log_dir_decoder, data)
+decode_log_dir_event = json_decoder(LogDirEvent)
+"""The broker."""
 
 
 def encode_log_dir_event(event: LogDirEvent) -> bytes:

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import Brokers, Leader, RaisableEpoch, WriterEpoch
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 from zk_layout.ids import PartitionId, TopicName
 from zk_layout.znodes.topics import ROOT
 
@@ -79,7 +79,7 @@ def decode(data: bytes) -> PartitionState:
     Raises:
         Undecodable: not a partition state's JSON.
     """
-    return decode_json(_decoder, data)
+    return _decoder(data)
 
 
 def encode(state: PartitionState) -> bytes:

@@ -6,12 +6,12 @@ Source: Kafka's ProducerIdBlockZNode; KIP-730.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import Broker
-from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
+from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 from zk_layout.ids import BrokerId
 
 BLOCK_LENGTH: Final = 1000
@@ -21,10 +21,7 @@ HIGHEST_PRODUCER_ID: Final = 2**63 - 1
 class ProducerIdBlockAddress(Struct, frozen=True, gc=False):
     """The block of producer ids handed out last; all lower ids are taken."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/latest_producer_id_block"
+    path: ClassVar[str] = "/latest_producer_id_block"
 
 
 class ProducerIdBlock(Struct, frozen=True):
@@ -59,7 +56,7 @@ def decode(data: bytes) -> ProducerIdBlock | None:
     """
     if not data:
         return None
-    json = decode_json(_decoder, data)
+    json = _decoder(data)
     if not (_DECIMAL.fullmatch(json.block_start) and _DECIMAL.fullmatch(json.block_end)):
         raise Undecodable(f"block_start and block_end must be decimal numbers in {excerpt(data)}")
     first, last = int(json.block_start), int(json.block_end)

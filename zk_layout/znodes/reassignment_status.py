@@ -9,12 +9,12 @@ Source: KIP-179 "Implementation" and "PartitionAssignmentStatusResponse": a nume
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import INT64_MAX, Broker, Brokers, Count, Id, LastRequest, Millis, Partition, Request
-from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
+from zk_layout.codec import Undecodable, encode_json, encode_version_1, json_decoder
 from zk_layout.ids import RequestId, TopicName, Zxid
 
 ROOT: Final = "/admin/reassign_partitions_status"
@@ -27,10 +27,7 @@ _Zxid = Annotated[Zxid, Meta(ge=0, le=INT64_MAX)]
 class StatusRootAddress(Struct, frozen=True, gc=False):
     """The parent of all statuses; what it holds means nothing, its version counts the requests."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return ROOT
+    path: ClassVar[str] = ROOT
 
 
 class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
@@ -137,30 +134,24 @@ class RequestStatus(Struct, frozen=True):
     version: int = 1
 
 
-_decoder = json_decoder(RequestStatus)
 _root_decoder = json_decoder(StatusRoot)
 
 
 def decode_root(data: bytes) -> StatusRoot | None:
     """The last request id; None where it cannot be read, for the version of the parent is enough to go on from."""
     try:
-        return decode_json(_root_decoder, data)
+        return _root_decoder(data)
     except Undecodable:
         return None
 
 
 def encode_root(root: StatusRoot) -> bytes:
     """The last request id."""
-    return encode_json({"version": 1, "last_request_id": root.last_request_id})
+    return encode_version_1(root)
 
 
-def decode(data: bytes) -> RequestStatus:
-    """One request's status.
-
-    Raises:
-        Undecodable: not this znode's JSON, as where somebody else wrote it.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(RequestStatus)
+"""One request's status."""
 
 
 def encode(status: RequestStatus) -> bytes:

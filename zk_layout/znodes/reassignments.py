@@ -6,12 +6,12 @@ What the folder itself holds is ours.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, WriterEpoch
-from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
+from zk_layout.codec import Undecodable, encode_version_1, json_decoder
 from zk_layout.ids import ControllerEpoch, PartitionId, TopicName
 
 ROOT: Final = "/admin/reassignments"
@@ -20,10 +20,7 @@ ROOT: Final = "/admin/reassignments"
 class ReassignmentsAddress(Struct, frozen=True, gc=False):
     """The folder."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return ROOT
+    path: ClassVar[str] = ROOT
 
 
 class ReassignmentAddress(Struct, frozen=True, gc=False):
@@ -68,7 +65,7 @@ def decode(data: bytes) -> Reassignment | None:
     Raises:
         Undecodable: not JSON with a list `assignment`, or of another version.
     """
-    return Reassignment(decode_json(_decoder, data).assignment) if data else None
+    return Reassignment(_decoder(data).assignment) if data else None
 
 
 def encode(reassignment: Reassignment) -> bytes:
@@ -77,17 +74,17 @@ def encode(reassignment: Reassignment) -> bytes:
     >>> encode(Reassignment((10, 11, 15)))
     b'{"version":1,"assignment":[10,11,15]}'
     """
-    return encode_json({"version": 1, "assignment": reassignment.assignment})
+    return encode_version_1(reassignment)
 
 
 def decode_keeper(data: bytes) -> FolderKeeper:
     """The last keeper; nobody where the folder holds something else."""
     try:
-        return decode_json(_keeper_decoder, data)
+        return _keeper_decoder(data)
     except Undecodable:
         return FolderKeeper()
 
 
 def encode_keeper(keeper: FolderKeeper) -> bytes:
     """The last keeper."""
-    return encode_json({"version": 1, "controller_epoch": keeper.controller_epoch})
+    return encode_version_1(keeper)

@@ -6,18 +6,17 @@ A znode of our own, `/kafka_zk_controller/released`. As long as it exists, whate
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class ReleaseAddress(Struct, frozen=True, gc=False):
     """The request that a native controller must rule."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/kafka_zk_controller/released"
+    path: ClassVar[str] = "/kafka_zk_controller/released"
 
 
 class Release(Struct, frozen=True):
@@ -32,16 +31,8 @@ class Release(Struct, frozen=True):
     reason: str = ""
 
 
-_decoder = json_decoder(Release)
-
-
-def decode(data: bytes) -> Release:
-    """Who released the cluster.
-
-    Raises:
-        Undecodable: not this znode's JSON. It counts all the same.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(Release)
+"""Who released the cluster; what is not this znode's JSON counts all the same."""
 
 
 def encode(release: Release) -> bytes:
@@ -50,4 +41,4 @@ def encode(release: Release) -> bytes:
     >>> encode(Release("ann@host", 1700000000000, "upgrade"))
     b'{"version":1,"by":"ann@host","at_ms":1700000000000,"reason":"upgrade"}'
     """
-    return encode_json({"version": 1, "by": release.by, "at_ms": release.at_ms, "reason": release.reason})
+    return encode_version_1(release)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, Id, Partition
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 from zk_layout.ids import TopicName
 
 ROOT = "/kafka_zk_controller/replica_deletions"
@@ -33,16 +33,8 @@ class ReplicaDeletions(Struct, frozen=True):
     topic_id: Id | None = None
 
 
-_decoder = json_decoder(ReplicaDeletions)
-
-
-def decode(data: bytes) -> ReplicaDeletions:
-    """The unconfirmed deletions.
-
-    Raises:
-        Undecodable: not this znode's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(ReplicaDeletions)
+"""The unconfirmed deletions."""
 
 
 def encode(deletions: ReplicaDeletions) -> bytes:

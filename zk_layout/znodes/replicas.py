@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import BrokerId
 
 ROOT = "/kafka_zk_controller/replicas"
@@ -44,16 +44,8 @@ class Replica(Struct, frozen=True):
     http: str = ""
 
 
-_decoder = json_decoder(Replica)
-
-
-def decode(data: bytes) -> Replica:
-    """How a replica stands.
-
-    Raises:
-        Undecodable: not this znode's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(Replica)
+"""How a replica stands."""
 
 
 def encode(replica: Replica) -> bytes:
@@ -62,15 +54,4 @@ def encode(replica: Replica) -> bytes:
     >>> encode(Replica("standby", True, 1700000000000, "watching /controller", "0.1.0", "host-1", "host-1:9640"))[:62]
     b'{"version":1,"phase":"standby","is_ready":true,"since_ms":1700'
     """
-    return encode_json(
-        {
-            "version": 1,
-            "phase": replica.phase,
-            "is_ready": replica.is_ready,
-            "since_ms": replica.since_ms,
-            "reason": replica.reason,
-            "release": replica.release,
-            "host": replica.host,
-            "http": replica.http,
-        }
-    )
+    return encode_version_1(replica)

@@ -5,19 +5,18 @@ A znode of our own, `/kafka_zk_controller/switchover`, ephemeral: it lives as lo
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from zk_layout.bounds import Broker
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class SwitchoverAddress(Struct, frozen=True, gc=False):
     """The request that a certain replica must lead."""
 
-    @property
-    def path(self) -> str:
-        """Where ZooKeeper keeps it."""
-        return "/kafka_zk_controller/switchover"
+    path: ClassVar[str] = "/kafka_zk_controller/switchover"
 
 
 class Switchover(Struct, frozen=True):
@@ -32,16 +31,8 @@ class Switchover(Struct, frozen=True):
     at_ms: int
 
 
-_decoder = json_decoder(Switchover)
-
-
-def decode(data: bytes) -> Switchover:
-    """Who is to lead.
-
-    Raises:
-        Undecodable: not this znode's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(Switchover)
+"""Who is to lead."""
 
 
 def encode(switchover: Switchover) -> bytes:
@@ -50,4 +41,4 @@ def encode(switchover: Switchover) -> bytes:
     >>> encode(Switchover(902, "ann@host", 1700000000000))
     b'{"version":1,"to":902,"by":"ann@host","at_ms":1700000000000}'
     """
-    return encode_json({"version": 1, "to": switchover.to, "by": switchover.by, "at_ms": switchover.at_ms})
+    return encode_version_1(switchover)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, Id, Partition
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 from zk_layout.ids import PartitionId, Replicas, TopicId, TopicName
 
 ROOT = "/brokers/topics"
@@ -147,7 +147,7 @@ def decode_maps(data: bytes) -> TopicMaps:
     Raises:
         Undecodable: not a topic's JSON.
     """
-    return decode_json(_decoder, data)
+    return _decoder(data)
 
 
 def assigned(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:

@@ -16,18 +16,11 @@ from msgspec import Struct, field
 from controller.core.acls import rules
 from controller.core.acls.filters import matches_entry, matches_resource, named
 from controller.core.clients.refusal import refusal
+from controller.core.messages import replies
 from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.events import Again, Asked, CallId
 from controller.core.messages.outbox import Outbox
-from controller.core.messages.replies import (
-    AclBinding,
-    AclCreated,
-    AclsCreated,
-    AclsDeleted,
-    AclsDescribed,
-    AclsFiltered,
-)
 from controller.core.messages.requests import AclFilter, CreateAcls, DeleteAcls, DescribeAcls
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
@@ -53,12 +46,12 @@ MOST_TRIES = 6
 
 
 class _Creation(Struct, eq=False):
-    results: list[AclCreated]
+    results: list[replies.AclCreated]
     missing: int
 
 
 class _Deletion(Struct, eq=False):
-    deleted: list[list[AclBinding]]
+    deleted: list[list[replies.AclBinding]]
     errors: list[Refusal | None]
     missing: int
 
@@ -82,7 +75,6 @@ class AclRequests(Duty):
     requests = (DescribeAcls, CreateAcls, DeleteAcls)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked."""
         self._shared = shared
         self._rights = shared.state.rights
         self._open: dict[CallId, _Creation | _Deletion] = {}
@@ -112,12 +104,14 @@ class AclRequests(Duty):
                 raise TypeError(f"{type(request).__name__} is not served here")
         self._close_if_done(asked.call, out)
 
-    def _described(self, wanted: AclFilter) -> AclsDescribed:
+    def _described(self, wanted: AclFilter) -> replies.AclsDescribed:
         found = self._rights.known.bindings(lambda resource: matches_resource(wanted, resource))
-        bindings = tuple(AclBinding(resource, entry) for resource, entry in found if matches_entry(wanted, entry))
+        bindings = tuple(
+            replies.AclBinding(resource, entry) for resource, entry in found if matches_entry(wanted, entry)
+        )
         if any(map(_is_unknown, bindings)):
-            return AclsDescribed((), ErrorCode.UNKNOWN_SERVER_ERROR)
-        return AclsDescribed(bindings)
+            return replies.AclsDescribed((), ErrorCode.UNKNOWN_SERVER_ERROR)
+        return replies.AclsDescribed(bindings)
 
     def _admit_creation(self, call: CallId, request: CreateAcls) -> None:
         refused = [rules.refuse(creation) for creation in request.creations]
@@ -250,7 +244,7 @@ class AclRequests(Duty):
         else:
             why = refused or Refusal(ErrorCode.NONE)
             for place, entry in attempt.deleted:
-                held.deleted[place].append(AclBinding(address.resource, entry, why.error, why.message))
+                held.deleted[place].append(replies.AclBinding(address.resource, entry, why.error, why.message))
         self._close_if_done(part.call, out)
 
     def _close_if_done(self, call: CallId, out: Outbox) -> None:
@@ -259,12 +253,12 @@ class AclRequests(Duty):
             return
         del self._open[call]
         if isinstance(held, _Creation):
-            out.answer(call, AclsCreated(tuple(held.results)))
+            out.answer(call, replies.AclsCreated(tuple(held.results)))
             return
         unknown = any(_is_unknown(binding) for deleted in held.deleted for binding in deleted)
         out.answer(
             call,
-            AclsDeleted(
+            replies.AclsDeleted(
                 tuple(
                     _filtered(() if unknown else tuple(deleted), rules.UNEXPECTED if unknown else why)
                     for deleted, why in zip(held.deleted, held.errors, strict=True)
@@ -273,15 +267,15 @@ class AclRequests(Duty):
         )
 
 
-def _filtered(deleted: tuple[AclBinding, ...], why: Refusal | None) -> AclsFiltered:
-    return AclsFiltered(deleted) if why is None else AclsFiltered(deleted, why.error, why.message)
+def _filtered(deleted: tuple[replies.AclBinding, ...], why: Refusal | None) -> replies.AclsFiltered:
+    return replies.AclsFiltered(deleted) if why is None else replies.AclsFiltered(deleted, why.error, why.message)
 
 
-def _created(why: Refusal | None) -> AclCreated:
-    return AclCreated() if why is None else AclCreated(why.error, why.message)
+def _created(why: Refusal | None) -> replies.AclCreated:
+    return replies.AclCreated() if why is None else replies.AclCreated(why.error, why.message)
 
 
-def _is_unknown(binding: AclBinding) -> bool:
+def _is_unknown(binding: replies.AclBinding) -> bool:
     """No client could be told of it; brokers fail here, too."""
     entry = binding.entry
     return entry.operation is AclOperation.UNKNOWN or entry.permission is PermissionType.UNKNOWN

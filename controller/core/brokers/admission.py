@@ -32,7 +32,6 @@ class Admission:
     """Follows registrations as they come and go."""
 
     def __init__(self, cluster: Cluster, memory: Memory, state: ClusterState) -> None:
-        """Nobody is let in yet."""
         self._cluster = cluster
         self._memory = memory
         self._state = state

@@ -45,7 +45,6 @@ class Brokers(Duty):
     alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody is known."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory

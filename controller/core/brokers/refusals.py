@@ -36,7 +36,6 @@ class Refusals:
     """What the brokers of one term have refused of late."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody has refused anything."""
         self._cluster = shared.cluster
         self._memory = shared.memory
         self._agenda = shared.agenda

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from controller.core.candidacy import orders
 from controller.core.candidacy.events import (
     Claimed,
     ClaimFailed,
@@ -40,20 +41,6 @@ from controller.core.candidacy.events import (
     Woken,
 )
 from controller.core.candidacy.holder import Sight, named
-from controller.core.candidacy.orders import (
-    Abandon,
-    BeginTerm,
-    Claim,
-    Drain,
-    Exit,
-    Order,
-    Release,
-    Renew,
-    Say,
-    Serve,
-    Severity,
-    WakeAt,
-)
 from controller.core.candidacy.pauses import Waiting
 from controller.core.candidacy.phases import Phase, TakeOver, Why
 from zk_layout.ids import ControllerEpoch
@@ -82,11 +69,10 @@ class Candidacy:
     """The standing of one replica, from the start of its process to the end."""
 
     def __init__(self, settings: CandidacySettings) -> None:
-        """A process that has just started: it stands by, and knows nothing."""
         self.phase = Phase.STANDBY
         self._sight = Sight(STARTING)
         self._settings = settings
-        self._orders: list[Order] = []
+        self._orders: list[orders.Order] = []
         self._is_watching = False
         self._unsound: str | None = None
         self._renewal: str | None = None  # why another term is to follow this one
@@ -101,7 +87,7 @@ class Candidacy:
         self._finish_at: float | None = None
         self._alarm: float | None = None
 
-    def step(self, events: Iterable[Event], now: float) -> list[Order]:
+    def step(self, events: Iterable[Event], now: float) -> list[orders.Order]:
         """What is to be done about what happened, in this order.
 
         Units:
@@ -168,7 +154,7 @@ class Candidacy:
         match event:
             case Watching():
                 if self._unsound is not None:
-                    self._say(Severity.INFO, "this replica may lead this cluster now")
+                    self._say(orders.Severity.INFO, "this replica may lead this cluster now")
                 if not self._is_watching:
                     self._why = self._sight.why_blind = WATCHING
                 self._is_watching, self._unsound = True, None
@@ -181,7 +167,7 @@ class Candidacy:
                     self._sight.lose(reason)
             case StartRefused(reason):
                 if not self._is_watching:
-                    self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
+                    self._say(orders.Severity.ERROR, "ZooKeeper refused this process", reason=reason)
                     self._end(Why.FAILED, reason, FAILED)
             case _:
                 assert_never(event)
@@ -189,11 +175,13 @@ class Candidacy:
     def _found_unsound(self, reason: str, now: float) -> None:
         """No claim, and no term any longer: a broker's native controller is better. Said once for each reason."""
         if reason != self._unsound:
-            self._say(Severity.ERROR, "this replica must not lead this cluster; it is looked at again", reason=reason)
+            self._say(
+                orders.Severity.ERROR, "this replica must not lead this cluster; it is looked at again", reason=reason
+            )
         self._unsound = reason
         if self.phase is Phase.LOADING:
             self._go(Phase.STANDBY, Why.UNSOUND, reason)
-            self._orders.append(Release())
+            self._orders.append(orders.Release())
         elif self.phase is Phase.ACTIVE:
             self._drain(Phase.HANDING_BACK, Why.UNSOUND, reason, now)
         elif self.phase is Phase.RENEWING:
@@ -235,13 +223,13 @@ class Candidacy:
             return
         if isinstance(outcome, IdClash) and not outcome.is_our_past:
             hint = "give every replica a broker.id of its own that no broker has"
-            self._say(Severity.ERROR, "broker.id is already in use", reason=outcome.reason, hint=hint)
+            self._say(orders.Severity.ERROR, "broker.id is already in use", reason=outcome.reason, hint=hint)
             self._end(Why.FAILED, "its broker.id is already in use", FAILED)
             return
         if self.phase is Phase.STANDBY:
             return  # at the start: our own former session has the id, and is waited for when it comes to a claim
         if self._stop is not None:
-            self._end(Why.STOPPED, self._stop, OK, *([Release()] if isinstance(outcome, Claimed) else []))
+            self._end(Why.STOPPED, self._stop, OK, *([orders.Release()] if isinstance(outcome, Claimed) else []))
             return
         match outcome:
             case Claimed(epoch):
@@ -262,18 +250,18 @@ class Candidacy:
         self._waiting.won(now)
         if self._is_session_new:
             self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
-            self._orders.append(Abandon())
+            self._orders.append(orders.Abandon())
         elif self._unsound is not None or (self.holder is not None and self.holder.is_released):
             self._go(Phase.STANDBY, Why.RELEASED if self._unsound is None else Why.UNSOUND)
-            self._orders.append(Release())
+            self._orders.append(orders.Release())
         else:
             self._go(Phase.LOADING, Why.WON, f"controller epoch {epoch}")
-            self._orders.append(BeginTerm())
+            self._orders.append(orders.BeginTerm())
 
     def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
         """Try again by itself; only the first refusal for a reason is loud."""
         if self._waiting.refused(reason, now, needs_mending=needs_mending) and needs_mending:
-            self._say(Severity.ERROR, "no replica of this controller can lead", reason=reason)
+            self._say(orders.Severity.ERROR, "no replica of this controller can lead", reason=reason)
         self._go(Phase.STANDBY, Why.LOST, reason)
 
     def _term_changed(self, event: TermEvent, now: float) -> None:
@@ -281,7 +269,7 @@ class Candidacy:
             case TermLoaded(detail):
                 if self.phase is Phase.LOADING:
                     self._go(Phase.ACTIVE, Why.LOADED, detail)
-                    self._orders.append(Serve())
+                    self._orders.append(orders.Serve())
             case TermDrained():
                 self._drained(Why.DRAINED, now)
             case TermFailed(reason, is_outranked):
@@ -304,13 +292,13 @@ class Candidacy:
     def _drained(self, why: Why, now: float) -> None:
         if self.phase is Phase.HANDING_BACK:
             self._go(Phase.STANDBY, why)
-            self._orders.append(Release())
+            self._orders.append(orders.Release())
         elif self.phase is Phase.RENEWING:
             self._go(Phase.STANDBY, why)
-            self._orders.append(Renew())
+            self._orders.append(orders.Renew())
             self._give_up_at = now + self._settings.session_timeout_s  # unless the next term has begun by then
         elif self.phase is Phase.RESIGNING:
-            self._end(why, "", OK, Release())
+            self._end(why, "", OK, orders.Release())
 
     def _stop_asked(self, reason: str, now: float) -> None:
         if self._stop is not None:
@@ -324,7 +312,7 @@ class Candidacy:
                 # How the claim ends tells what is to be given up; what nobody can tell goes with the session.
                 self._finish_at = now + self._settings.session_timeout_s
             case Phase.LOADING:
-                self._end(Why.STOPPED, reason, OK, Release())
+                self._end(Why.STOPPED, reason, OK, orders.Release())
             case Phase.ACTIVE:
                 self._drain(Phase.RESIGNING, Why.STOPPED, reason, now)
             case Phase.HANDING_BACK | Phase.RENEWING:
@@ -339,13 +327,13 @@ class Candidacy:
         if self.phase is Phase.CONTENDING:
             self._end(Why.STOPPED, reason, OK)
         elif self.phase is Phase.RESIGNING:
-            self._end(Why.STOPPED, reason, OK, Abandon())
+            self._end(Why.STOPPED, reason, OK, orders.Abandon())
 
     def _drain(self, phase: Phase, why: Why, detail: str, now: float) -> None:
         """What is still in flight after a session's time is left: whoever comes next reads what became of it."""
         self._go(phase, why, detail)
         self._finish_at = now + self._settings.session_timeout_s
-        self._orders.append(Drain())
+        self._orders.append(orders.Drain())
 
     # what follows
 
@@ -360,7 +348,7 @@ class Candidacy:
                 self._step_down(Why.DEPOSED, named(seen), now)
         elif seen.is_released and self.phase is Phase.LOADING:
             self._go(Phase.STANDBY, Why.RELEASED, named(seen))
-            self._orders.append(Release())
+            self._orders.append(orders.Release())
         elif seen.is_released and self.phase is Phase.RENEWING:
             self._go(Phase.HANDING_BACK, Why.RELEASED, named(seen))
         elif seen.is_released and self.phase is Phase.ACTIVE:
@@ -374,15 +362,15 @@ class Candidacy:
     def _step_down(self, why: Why, detail: str, now: float) -> None:
         """This term is over; after a short one others go first."""
         if self.phase is Phase.RESIGNING:
-            self._end(why, detail, OK, Release() if why is Why.DEPOSED else Abandon())
+            self._end(why, detail, OK, orders.Release() if why is Why.DEPOSED else orders.Abandon())
         elif self.phase in _IN_TERM:
             self._go(Phase.STANDBY, why, detail)
-            self._orders.append(Abandon())
+            self._orders.append(orders.Abandon())
             self._waiting.term_failed(now)
 
-    def _end(self, why: Why, detail: str, code: int, *before: Order) -> None:
+    def _end(self, why: Why, detail: str, code: int, *before: orders.Order) -> None:
         self._go(Phase.ENDED, why, detail)
-        self._orders += (*before, Exit(code))
+        self._orders += (*before, orders.Exit(code))
 
     def _watch_deadlines(self, now: float) -> None:
         if self._silent_at is not None and now >= self._silent_at:
@@ -400,7 +388,7 @@ class Candidacy:
         """As soon as ZooKeeper answers again: nobody else could lead, and brokers would take us for one of them."""
         if self._owes and self._give_up_at is not None and now >= self._give_up_at:
             self._give_up_at = None
-            self._orders.append(Abandon())
+            self._orders.append(orders.Abandon())
 
     @property
     def _owes(self) -> bool:
@@ -415,7 +403,7 @@ class Candidacy:
         # Unless another controller has raised the epoch, brokers remember one that ZooKeeper has lost.
         is_behind = self._is_outranked and self.holder.epoch <= self._epoch
         replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why is Why.SWITCHOVER
-        self._orders.append(Claim(replace, OVERTAKING if is_behind else 1, replaces_ours))
+        self._orders.append(orders.Claim(replace, OVERTAKING if is_behind else 1, replaces_ours))
 
     def _reason_to_claim(self) -> Why | None:
         """Why it may claim, were it not for the time; None if it may not."""
@@ -441,21 +429,21 @@ class Candidacy:
         at = min((d for d in deadlines if d is not None), default=None)
         if at is not None and at != self._alarm:
             self._alarm = at
-            self._orders.append(WakeAt(at))
+            self._orders.append(orders.WakeAt(at))
 
     def _go(self, phase: Phase, why: Why, detail: str = "") -> None:
-        severity = Severity.INFO
+        severity = orders.Severity.INFO
         if why in (Why.DEPOSED, Why.SESSION_LOST):
-            severity = Severity.WARNING
+            severity = orders.Severity.WARNING
         elif self._waiting.is_known_refusal:
-            severity = Severity.DEBUG  # that it is refused again for the same reason is no news
+            severity = orders.Severity.DEBUG  # that it is refused again for the same reason is no news
         self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
         if phase not in (Phase.RESIGNING, Phase.HANDING_BACK):  # what drains already has as long as it had
             self._finish_at = None
         self.phase, self._why = phase, detail or why.value
 
-    def _say(self, severity: Severity, text: str, **details: str) -> None:
-        self._orders.append(Say(severity, text, details))
+    def _say(self, severity: orders.Severity, text: str, **details: str) -> None:
+        self._orders.append(orders.Say(severity, text, details))
 
 
 def _is_native(seen: HolderSeen) -> bool:

@@ -18,7 +18,6 @@ class Sight:
     """
 
     def __init__(self, why_blind: str) -> None:
-        """Nothing was seen yet."""
         self.holder: HolderSeen | None = None
         self.why_blind = why_blind
         self.is_another = self.is_change = False

@@ -17,7 +17,6 @@ class Waiting:
     """
 
     def __init__(self) -> None:
-        """There is nothing to wait for."""
         self._refusal, self._refusals = "", 0
         self._is_for_a_person = False
         self._retry_at = self._pause_until = self._native_until = 0.0

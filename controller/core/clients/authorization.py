@@ -12,30 +12,16 @@ from msgspec import Struct
 
 from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
+from controller.core.messages import requests
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import Reply
-from controller.core.messages.requests import (
-    AllocateProducerIds,
-    AlterPartition,
-    AlterReassignments,
-    AlterScramCredentials,
-    Caller,
-    ControlledShutdown,
-    CreateAcls,
-    DeleteAcls,
-    DescribeAcls,
-    ElectLeaders,
-    ListReassignments,
-    Request,
-    UpdateFeatures,
-)
 from controller.core.settings import AuthorizerSettings
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 
-Authorizer = Callable[[Caller, AclOperation, ResourcePattern], bool]
-Reasons = Callable[[Caller, AclOperation, ResourcePattern], str]
+Authorizer = Callable[[requests.Caller, AclOperation, ResourcePattern], bool]
+Reasons = Callable[[requests.Caller, AclOperation, ResourcePattern], str]
 """Says why an authorizer decides as it does."""
 
 
@@ -53,7 +39,7 @@ class Withheld(Struct, frozen=True):
 NOT_KNOWN_YET = Withheld("it is not known yet whether brokers judge requests by an authorizer", is_known=False)
 
 
-def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:
+def anybody(_caller: requests.Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:
     """Allows everything, as a cluster without an authorizer does."""
     return True
 
@@ -68,34 +54,34 @@ def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> tupl
         allows_everyone_if_no_acl_is_found=settings.allows_everyone_if_no_acl_is_found,
     )
 
-    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+    def is_allowed(caller: requests.Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
         return acls.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
-    def reason(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
+    def reason(caller: requests.Caller, operation: AclOperation, resource: ResourcePattern) -> str:
         return acls.reason(caller.principal, host_of(caller.address), operation, resource)
 
     return is_allowed, reason
 
 
-NEEDED: MappingProxyType[type[Request], AclOperation] = MappingProxyType(
+NEEDED: MappingProxyType[type[requests.Request], AclOperation] = MappingProxyType(
     {
-        AlterReassignments: AclOperation.ALTER,
-        ElectLeaders: AclOperation.ALTER,
-        AlterScramCredentials: AclOperation.ALTER,
-        UpdateFeatures: AclOperation.ALTER,
-        CreateAcls: AclOperation.ALTER,
-        DeleteAcls: AclOperation.ALTER,
-        ListReassignments: AclOperation.DESCRIBE,
-        DescribeAcls: AclOperation.DESCRIBE,
-        AlterPartition: AclOperation.CLUSTER_ACTION,
-        ControlledShutdown: AclOperation.CLUSTER_ACTION,
-        AllocateProducerIds: AclOperation.CLUSTER_ACTION,
+        requests.AlterReassignments: AclOperation.ALTER,
+        requests.ElectLeaders: AclOperation.ALTER,
+        requests.AlterScramCredentials: AclOperation.ALTER,
+        requests.UpdateFeatures: AclOperation.ALTER,
+        requests.CreateAcls: AclOperation.ALTER,
+        requests.DeleteAcls: AclOperation.ALTER,
+        requests.ListReassignments: AclOperation.DESCRIBE,
+        requests.DescribeAcls: AclOperation.DESCRIBE,
+        requests.AlterPartition: AclOperation.CLUSTER_ACTION,
+        requests.ControlledShutdown: AclOperation.CLUSTER_ACTION,
+        requests.AllocateProducerIds: AclOperation.CLUSTER_ACTION,
     }
 )
 """The operation on the cluster that a request needs. The others need none, or judge their parts themselves."""
 
 
-def refuse(request: Request, may: Callable[[AclOperation, ResourcePattern], bool]) -> Reply | None:
+def refuse(request: requests.Request, may: Callable[[AclOperation, ResourcePattern], bool]) -> Reply | None:
     """The refusal of a request its caller has no right to; None where it may be considered."""
     operation = NEEDED.get(type(request))
     if operation is None or may(operation, CLUSTER):

@@ -51,7 +51,6 @@ class Outcomes:
     """Parts of requests between their write and their answer."""
 
     def __init__(self, cluster: Cluster, requests: OpenRequests) -> None:
-        """Nothing is awaited."""
         self._cluster = cluster
         self._requests = requests
         self._pending: dict[TopicName, list[_Awaited]] = {}

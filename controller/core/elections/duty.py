@@ -37,7 +37,6 @@ class Elections(TopicDuty):
     alarms = (Rebalance,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked for a leader."""
         self._shared = shared
         self._cluster = shared.cluster
         self._was_unclean_allowed = shared.cluster.unclean_election

@@ -31,7 +31,6 @@ class IsrChanges(TopicDuty):
     parts = (IsrProposal,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being changed."""
         self._shared = shared
         self._cluster = shared.cluster
         self._watched: dict[TopicPartition, None] = {}

@@ -6,10 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from controller.core.messages.commands import Command
-from controller.core.messages.events import Alarm, CallId, CommitId
-from controller.core.messages.replies import Reply
-from controller.core.messages.requests import Caller
+from controller.core.messages import commands, events, replies, requests
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion, Zxid
@@ -72,7 +69,7 @@ class Commit(Struct, frozen=True):
         `why` has one sentence for each decision, in domain words.
     """
 
-    commit: CommitId
+    commit: events.CommitId
     operations: tuple[Operation, ...]
     why: tuple[str, ...]
 
@@ -127,7 +124,7 @@ class Tell(Struct, frozen=True):
     broker: BrokerId
     broker_epoch: BrokerEpoch
     controller_epoch: ControllerEpoch
-    command: Command
+    command: commands.Command
 
 
 class DescribeLogDirs(Struct, frozen=True):
@@ -142,8 +139,8 @@ class DescribeLogDirs(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
-    call: CallId
-    reply: Reply
+    call: events.CallId
+    reply: replies.Reply
 
 
 class Wake(Struct, frozen=True):
@@ -153,7 +150,7 @@ class Wake(Struct, frozen=True):
         `at` is in monotonic seconds, as given to `Machine.turn`.
     """
 
-    alarm: Alarm
+    alarm: events.Alarm
     at: float
 
 
@@ -212,7 +209,7 @@ class Decided(Struct, frozen=True):
         `request` is the name of its type. `decisions` are all allowed, or all denied; `untold` more are like them.
     """
 
-    caller: Caller
+    caller: requests.Caller
     request: str
     decisions: tuple[Decision, ...]
     untold: int = 0

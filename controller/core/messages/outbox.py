@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.messages.commands import Command
-from controller.core.messages.effects import (
-    Answer,
-    Decided,
-    Effect,
-    Measured,
-    Notice,
-    Read,
-    Record,
-    Recorded,
-    StepDown,
-    Tell,
-    Wake,
-)
-from controller.core.messages.events import Alarm, CallId
-from controller.core.messages.replies import Reply
-from controller.core.messages.requests import Request
+from controller.core.messages import commands, effects, events, replies, requests
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
@@ -31,67 +15,67 @@ MOST_LINES = 5
 class Outbox:
     """The effects of one turn. A request is answered once: whatever comes later for it is dropped."""
 
-    def __init__(self, now: float, unanswered: dict[CallId, Request]) -> None:
+    def __init__(self, now: float, unanswered: dict[events.CallId, requests.Request]) -> None:
         """Nothing said yet. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
         self.now = now
-        self.effects: list[Effect] = []
-        self.told: list[Tell] = []
+        self.effects: list[effects.Effect] = []
+        self.told: list[effects.Tell] = []
         self.is_over = False
         self._unanswered = unanswered
-        self._recorded: dict[Record, list[str]] = {}
-        self._counts: Counter[Record] = Counter()
+        self._recorded: dict[effects.Record, list[str]] = {}
+        self._counts: Counter[effects.Record] = Counter()
 
-    def add(self, effect: Effect) -> None:
+    def add(self, effect: effects.Effect) -> None:
         """Anything that has no method of its own here."""
         self.effects.append(effect)
 
     def notice(self, kind: str, text: str) -> None:
         """Something a person should know."""
-        self.effects.append(Notice(kind, text))
+        self.effects.append(effects.Notice(kind, text))
 
     def measured(self, measure: str, value: float = 1.0, *labels: str) -> None:
         """A figure for the metrics."""
-        self.effects.append(Measured(measure, value, labels))
+        self.effects.append(effects.Measured(measure, value, labels))
 
-    def record(self, record: Record, *why: str) -> None:
+    def record(self, record: effects.Record, *why: str) -> None:
         """Something for the audit trail; of very many of a kind only the first are told, and all are counted."""
         self._counts[record] += 1
         lines = self._recorded.setdefault(record, [])
         if len(lines) < MOST_LINES:
             lines.append("; ".join(why))
 
-    def decided(self, decisions: Iterable[Decided]) -> None:
+    def decided(self, decisions: Iterable[effects.Decided]) -> None:
         """What was decided about the rights of a request, for the log of decisions."""
         self.effects.extend(decisions)
 
-    def close(self) -> list[Effect]:
+    def close(self) -> list[effects.Effect]:
         """Nothing more is said in this turn: all of it."""
         for record, lines in self._recorded.items():
-            self.effects.append(Recorded(record, tuple(lines), self._counts[record]))
+            self.effects.append(effects.Recorded(record, tuple(lines), self._counts[record]))
         return self.effects
 
-    def wake(self, alarm: Alarm, at: float) -> None:
+    def wake(self, alarm: events.Alarm, at: float) -> None:
         """Ring at this time, in monotonic seconds."""
-        self.effects.append(Wake(alarm, at))
+        self.effects.append(effects.Wake(alarm, at))
 
     def read(self, addresses: Iterable[Address], *, watch: bool = False) -> None:
         """Read these znodes, each once."""
-        self.effects.append(Read(tuple(dict.fromkeys(addresses)), watch))
+        self.effects.append(effects.Read(tuple(dict.fromkeys(addresses)), watch))
 
     def tell(
-        self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: Command
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: commands.Command
     ) -> None:
         """Send a command to a broker."""
-        tell = Tell(broker, broker_epoch, controller_epoch, command)
+        tell = effects.Tell(broker, broker_epoch, controller_epoch, command)
         self.told.append(tell)
         self.effects.append(tell)
 
-    def answer(self, call: CallId, reply: Reply) -> None:
+    def answer(self, call: events.CallId, reply: replies.Reply) -> None:
         """Answer a request, if nobody has yet."""
         if self._unanswered.pop(call, None) is not None:
-            self.effects.append(Answer(call, reply))
+            self.effects.append(effects.Answer(call, reply))
 
     def step_down(self, reason: str, *, is_outranked: bool = False) -> None:
         """This process must not lead any more; nothing is decided after that."""
-        self.effects.append(StepDown(reason, is_outranked))
+        self.effects.append(effects.StepDown(reason, is_outranked))
         self.is_over = True

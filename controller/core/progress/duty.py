@@ -61,7 +61,6 @@ class RequestProgress(Duty):
     alarms = (LookAfterMoves,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing moves, and nobody asked."""
         self._shared = shared
         self._cluster = shared.cluster
         self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)

@@ -22,12 +22,7 @@ from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable
 from controller.core.turn.shared import Shared
 from zk_layout.ids import ABSENT, RequestId
-from zk_layout.znodes.reassignment_status import (
-    ReassignmentStatusAddress,
-    RequestStatus,
-    StatusRoot,
-    StatusRootAddress,
-)
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot, StatusRootAddress
 
 NOTICE = "missing request id"
 NEWS_AFTER_S = 5.0
@@ -53,7 +48,6 @@ class StatusZnodes:
     """The bookkeeping of the status znodes in one term."""
 
     def __init__(self, shared: Shared, ledger: RequestLedger, text: StatusText) -> None:
-        """Nothing is due."""
         self._shared = shared
         self._statuses = shared.state.statuses
         self._transactions = shared.transactions

@@ -47,7 +47,6 @@ class Transfers:
     """Memory of one term: losing it costs some seconds of measuring."""
 
     def __init__(self) -> None:
-        """Nothing measured yet."""
         self._sizes: dict[TopicPartition, dict[BrokerId, int]] = {}
         self._flows: dict[TopicPartition, dict[BrokerId, _Flow]] = {}
         self.stale_after_s = STALE_AFTER_S

@@ -28,7 +28,6 @@ class Buckets:
     """
 
     def __init__(self, window_s: float, most: int = MOST) -> None:
-        """Nobody has changed anything."""
         self._window_s = window_s
         self._most = most
         self._buckets: dict[bytes, tuple[TokenBucket, float]] = {}

@@ -41,7 +41,6 @@ class ReassignmentFolder(TopicDuty):
     """The folder in one term. Not registered unless `controller.reassignments.znodes` asks for it."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing seen yet."""
         self._shared = shared
         self._cluster = shared.cluster
         self._state = shared.state.reassignments

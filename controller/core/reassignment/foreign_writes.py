@@ -34,7 +34,6 @@ class ForeignWrites(TopicDuty):
     """Knows which assignments this controller wrote itself, and puts back those that somebody else replaced."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody has written anything."""
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
         self._overwritten = shared.memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}

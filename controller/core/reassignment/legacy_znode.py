@@ -35,7 +35,6 @@ class LegacyZnode(TopicDuty):
     """The accepted entries are memory: they are taken when the znode appears, and only get fewer afterwards."""
 
     def __init__(self, shared: Shared) -> None:
-        """No entry seen yet."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory

@@ -48,7 +48,6 @@ class Moves(TopicDuty):
     alarms = (PatienceOver, EndsGathered)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing moves."""
         self._shared = shared
         self._cluster = shared.cluster
         self._removal = Removal(shared.memory, shared.settings.deletion_patience_s)

@@ -21,7 +21,6 @@ class Removal:
     """The waiting of one term: losing it costs asking again."""
 
     def __init__(self, memory: Memory, patience_s: float) -> None:
-        """Nobody leaves."""
         self._memory = memory
         self._patience_s = patience_s
         self._until: dict[TopicPartition, float] = {}

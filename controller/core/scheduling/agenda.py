@@ -19,7 +19,6 @@ class Agenda:
     """Partitions the rules must look at, by topic. Topics that somebody waits for come before all others."""
 
     def __init__(self, budget: int) -> None:
-        """Nothing due."""
         self._budget = budget
         self._urgent: dict[TopicName, Numbers] = {}
         self._normal: dict[TopicName, Numbers] = {}

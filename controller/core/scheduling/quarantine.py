@@ -22,7 +22,6 @@ class SetAside:
     """What is set aside in this term."""
 
     def __init__(self) -> None:
-        """Nothing has gone wrong yet."""
         self._reasons: dict[str, str] = {}
 
     def __len__(self) -> int:

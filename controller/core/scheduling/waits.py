@@ -34,7 +34,6 @@ class Rest:
     """A partition is at rest when the rules have nothing to say about it, or what they say cannot be done for now."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
         self._waiting: list[_Wait] = []
 
     @property

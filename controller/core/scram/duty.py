@@ -51,7 +51,6 @@ class ScramCredentials(Duty):
     requests = (AlterScramCredentials,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked."""
         self._shared = shared
         self._users = shared.state.users
         self._open: dict[CallId, _Open] = {}

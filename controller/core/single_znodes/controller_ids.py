@@ -34,7 +34,6 @@ class RecordedControllers(Duty):
     alarms = (RecordOwn,)
 
     def __init__(self, shared: Shared) -> None:
-        """The znode as it is, is a fact."""
         self._shared = shared
         self._is_due = False
         self._is_own_due = False

@@ -39,7 +39,6 @@ class DelegationTokens(Duty):
     alarms = (LookForExpiredTokens,)
 
     def __init__(self, shared: Shared) -> None:
-        """None read yet."""
         self._shared = shared
         self._is_due = False
         self._clock_zero_ms = shared.settings.clock_zero_ms

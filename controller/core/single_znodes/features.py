@@ -45,7 +45,6 @@ class FeatureVersioning(Duty):
     requests = (UpdateFeatures,)
 
     def __init__(self, shared: Shared) -> None:
-        """The znode as it is, is a fact."""
         self._shared = shared
         self._queue: deque[Asked] = deque()
 

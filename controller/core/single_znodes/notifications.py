@@ -30,7 +30,6 @@ class Notifications(Duty):
     """Whoever may not delete one notification may not delete others of its kind either: each kind is one subject."""
 
     def __init__(self, shared: Shared) -> None:
-        """None seen yet."""
         self._shared = shared
         self._refused: dict[Notification, None] = {}
 

@@ -38,7 +38,6 @@ class ProducerIds(Duty):
     requests = (AllocateProducerIds,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody waits."""
         self._shared = shared
         self._queue: deque[Asked] = deque()
         self._noticed: Fact | None = None

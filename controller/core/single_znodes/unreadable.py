@@ -30,7 +30,6 @@ class UnreadableZnodes(Duty):
     alarms = (LookAgain,)
 
     def __init__(self, shared: Shared) -> None:
-        """The facts tell."""
         self._shared = shared
         self._unreadable = shared.state.unreadable
         self._tries = 0

@@ -26,7 +26,6 @@ class Rights:
     """The rights, folded from facts. `known` is what they come to; before `begin` everything is closed."""
 
     def __init__(self) -> None:
-        """No fact yet."""
         self.known = KnownAcls()
         self._held: dict[ResourcePattern, Fact] = {}
         self._refused: set[ResourcePattern] = set()

@@ -23,7 +23,6 @@ class Registrations:
     """
 
     def __init__(self) -> None:
-        """None seen."""
         self._since: dict[BrokerId, Zxid] = {}
         self._readable: dict[BrokerId, tuple[Zxid, Broker]] = {}
 

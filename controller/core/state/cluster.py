@@ -25,6 +25,7 @@ from zk_layout.catalog import Address, address_of
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, absent
 from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.znodes import configs
 from zk_layout.znodes.acls import AclAddress, AclChangeAddress, ExtendedAclChangeAddress
 from zk_layout.znodes.admin import (
     LegacyReassignment,
@@ -34,15 +35,6 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.configs import (
-    ClientConfigAddress,
-    Config,
-    DefaultBrokerConfigAddress,
-    TopicConfigAddress,
-    UserClientConfigAddress,
-    UserConfigAddress,
-    readable,
-)
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -78,7 +70,7 @@ _Lone = (
     | ReassignmentAddress
     | ReassignmentStatusAddress
     | StatusRootAddress
-    | DefaultBrokerConfigAddress
+    | configs.DefaultBrokerConfigAddress
     | DelegationTokenAddress
     | ConfigChangeAddress
     | AclAddress
@@ -110,7 +102,7 @@ class ClusterState:
         self.producer_ids = absent(ProducerIdBlockAddress(), NEVER)
         self.features = absent(FeatureAddress(), NEVER)
         self.controller_ids = absent(ControllerIdsAddress(), NEVER)
-        self.broker_defaults = Config({})
+        self.broker_defaults = configs.Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
         self.users = UserConfigs()
@@ -161,7 +153,7 @@ class ClusterState:
 
     def refuse(self, path: str, reason: str, address: Address | None) -> None:
         """ZooKeeper did not let us read a znode. What was read of it before counts on: nobody knows anything newer."""
-        if isinstance(address, UserConfigAddress):
+        if isinstance(address, configs.UserConfigAddress):
             self.users.refuse(address, reason, self.changes)
             return
         if self.unreadable.refused(path, reason):
@@ -212,7 +204,7 @@ class ClusterState:
                 self._complain_of(fact, is_news=self.topics.apply_deletions(address.topic, fact))
             case TopicDeletionAddress():
                 self.topics.apply_mark(address.topic, fact)
-            case TopicConfigAddress():
+            case configs.TopicConfigAddress():
                 self._complain_of(fact, is_news=self.topics.apply_config(address.topic, fact))
             case BrokerAddress():
                 is_news = self._sightings.is_news(fact)
@@ -220,13 +212,13 @@ class ClusterState:
                 if is_news and fact.stat is None:
                     self.unreadable.allowed(address.path)
                 self._apply_broker(address.broker, fact, is_news=is_news)
-            case UserConfigAddress():
+            case configs.UserConfigAddress():
                 self.users.apply(address, fact, self.changes)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | SwitchoverAddress():
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():
                 pass  # nothing is known of remnants, and what replicas say of themselves is for people
-            case UserClientConfigAddress() | ClientConfigAddress():
+            case configs.UserClientConfigAddress() | configs.ClientConfigAddress():
                 pass  # who follows quotas reads them
             case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
@@ -258,8 +250,8 @@ class ClusterState:
                 self.rights.apply(address, fact)
                 if fact.stat is None:
                     self.unreadable.allowed(address.path)  # it is gone
-            case DefaultBrokerConfigAddress():
-                self.broker_defaults = readable(fact.value)
+            case configs.DefaultBrokerConfigAddress():
+                self.broker_defaults = configs.readable(fact.value)
                 self.changes.broker_defaults = True
             case DelegationTokenAddress(token):
                 self._apply_token(token, fact)

@@ -32,7 +32,6 @@ class Memory:
     """
 
     def __init__(self, own_id: BrokerId) -> None:
-        """Nothing was said yet."""
         # brokers.Brokers
         # The ids of replicas of ours, which host nothing: our own, those of registrations seen in this term, and those
         # recorded; False where that is all that is known, for a broker may have the id now.

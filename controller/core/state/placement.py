@@ -20,7 +20,6 @@ class PlacementIndex:
     """
 
     def __init__(self) -> None:
-        """No replica anywhere."""
         self.hosted: dict[BrokerId, Numbers] = {}
         self.owing: dict[BrokerId, Numbers] = {}
         self.moving: Numbers = {}

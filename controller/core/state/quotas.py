@@ -30,7 +30,6 @@ class Quotas:
     """What ZooKeeper has of quotas on changes of topics."""
 
     def __init__(self) -> None:
-        """Nobody is limited."""
         self._rates: dict[QuotaEntity, float] = {}
 
     def __bool__(self) -> bool:

@@ -16,7 +16,6 @@ class ReassignmentZnodes:
     """The folder as folded from facts: who kept it last, and its children by topic."""
 
     def __init__(self, changes: OpenChanges) -> None:
-        """Nothing seen yet."""
         self.changes = changes
         self.kept_by = NOBODY
         self.version = ABSENT

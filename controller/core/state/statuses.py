@@ -7,11 +7,7 @@ from msgspec import Struct
 from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Fact
 from zk_layout.ids import ABSENT, RequestId, ZnodeVersion
-from zk_layout.znodes.reassignment_status import (
-    ReassignmentStatusAddress,
-    RequestStatus,
-    StatusRoot,
-)
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot
 
 
 class KeptStatus(Struct, frozen=True):
@@ -25,7 +21,6 @@ class Statuses:
     """The children of `/admin/reassign_partitions_status`, as folded from facts."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
         self.kept: dict[RequestId, KeptStatus] = {}
         self._appeared: dict[RequestId, None] = {}
         self.root_version = ABSENT

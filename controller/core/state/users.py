@@ -17,7 +17,6 @@ class UserConfigs:
     """The newest facts about the users that are wanted."""
 
     def __init__(self) -> None:
-        """Nobody is wanted."""
         self._wanted: dict[UserConfigAddress, Fact | None] = {}
 
     def want(self, address: UserConfigAddress) -> None:

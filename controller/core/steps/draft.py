@@ -28,7 +28,6 @@ class Draft:
     """
 
     def __init__(self, topic: TopicView, cluster: Cluster) -> None:
-        """Nothing decided yet."""
         self.topic = topic
         self.before: list[Write] = []
         self.along: list[Write] = []

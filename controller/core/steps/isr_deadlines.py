@@ -34,7 +34,6 @@ class LeadersWait:
     """The leaders of one term that wait for what cannot be written."""
 
     def __init__(self, shared: Shared, aside: TopicsAside) -> None:
-        """None does."""
         self._shared = shared
         self._aside = aside
         self._topics: dict[TopicName, None] = {}

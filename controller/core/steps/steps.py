@@ -66,7 +66,6 @@ class Steps(Duty):
     alarms = (TryTopicAgain, LongEnough, LeadersWaited)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
-        """Nothing is due."""
         self._shared = shared
         self._cluster = shared.cluster
         self._deciders = deciders

@@ -43,7 +43,6 @@ class Greetings:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        """Everybody knows everything."""
         self._cluster = cluster
         self._round: dict[TopicName, None] = {}
         self._names: list[TopicName] = []

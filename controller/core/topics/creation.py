@@ -31,7 +31,6 @@ class TopicCreation:
     """Decides about topics that do not exist yet."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being created."""
         self._shared = shared
         self._begun: dict[str, dict[TopicName, None]] = {}
 

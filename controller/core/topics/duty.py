@@ -57,7 +57,6 @@ class Topics(TopicDuty):
     alarms = (AskAgainToDelete,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being created or deleted."""
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)

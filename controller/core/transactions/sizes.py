@@ -75,7 +75,6 @@ class SizeWarnings:
     """What was said of sizes in this term: of each znode once that it grows large, and once that it is too large."""
 
     def __init__(self, sizes: RequestSizes) -> None:
-        """Nothing said yet."""
         self._sizes = sizes
         self._warned: set[str] = set()
         self._refused: set[str] = set()

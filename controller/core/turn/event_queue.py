@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica
-from controller.core.messages.effects import Write
-from controller.core.messages.events import (
-    Acknowledged,
-    Asked,
-    Committed,
-    Event,
-    LogDirsDescribed,
-    Observed,
-    QuotasRead,
-)
-from controller.core.messages.requests import part_count
+from controller.core.messages import commands, effects, events, requests
 from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact
@@ -35,10 +24,9 @@ class EventQueue:
     """
 
     def __init__(self, topics: Mapping[TopicName, TopicView], transactions: Transactions) -> None:
-        """Nothing has happened."""
         self._topics = topics
         self._transactions = transactions
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[events.Event] = deque()
         self._facts: tuple[Fact, ...] = ()
         self._given = 0
 
@@ -52,21 +40,21 @@ class EventQueue:
         """Whether only some facts of an event have been given: they were read together, and are followed together."""
         return bool(self._facts)
 
-    def add(self, events: Sequence[Event]) -> None:
+    def add(self, happened: Sequence[events.Event]) -> None:
         """These have happened, after all others."""
-        self._waiting.extend(events)
+        self._waiting.extend(happened)
 
     def go_on_with(self, facts: tuple[Fact, ...]) -> None:
         """These follow from the event that was taken last, and come before all others."""
         if facts:
-            self._waiting.appendleft(Observed(facts))
+            self._waiting.appendleft(events.Observed(facts))
 
-    def take(self, most: int) -> Iterator[Event]:
+    def take(self, most: int) -> Iterator[events.Event]:
         """What is to be folded in this turn."""
         while most > 0 and self.has_more:
             if not self._facts:
                 event = self._waiting.popleft()
-                if not isinstance(event, Observed):
+                if not isinstance(event, events.Observed):
                     most -= self._work(event)
                     yield event
                     continue
@@ -79,24 +67,24 @@ class EventQueue:
             part = self._facts[begun : self._given]
             if self._given == len(self._facts):
                 self._facts = ()
-            yield Observed(part)
+            yield events.Observed(part)
 
-    def _work(self, event: Event) -> int:
+    def _work(self, event: events.Event) -> int:
         match event:
-            case Committed(commit):
+            case events.Committed(commit):
                 return 1 + sum(map(self._work_of_znode, self._transactions.writes(commit)))
-            case Acknowledged(command=command, errors=errors):
+            case events.Acknowledged(command=command, errors=errors):
                 return 1 + len(errors) + _partitions(command)
-            case LogDirsDescribed(sizes=sizes):
+            case events.LogDirsDescribed(sizes=sizes):
                 return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are looked at
-            case QuotasRead(rates):
+            case events.QuotasRead(rates):
                 return len(rates)
-            case Asked(request=request):
-                return 1 + part_count(request)
+            case events.Asked(request=request):
+                return 1 + requests.part_count(request)
             case _:
                 return 1
 
-    def _work_of_znode(self, seen: Fact | Write) -> int:
+    def _work_of_znode(self, seen: Fact | effects.Write) -> int:
         """Of a topic as a whole, and of a request to delete it, each partition is looked at."""
         if not isinstance(seen.address, TopicAddress | TopicDeletionAddress):
             return 1
@@ -106,11 +94,11 @@ class EventQueue:
         return 1 + max(before, len(value.partitions) if isinstance(value, Topic) else 0)
 
 
-def _partitions(command: Command) -> int:
+def _partitions(command: commands.Command) -> int:
     match command:
-        case StopReplica(stops):
+        case commands.StopReplica(stops):
             return len(stops)
-        case LeaderAndIsr(partitions, new):
+        case commands.LeaderAndIsr(partitions, new):
             return len(partitions) + len(new)
         case _:
             return 0

@@ -26,7 +26,6 @@ class PlainServer:
     is_token = False
 
     def __init__(self, module: LoginModule) -> None:
-        """Nobody has logged in."""
         self._module = module
         self.is_done = False
         self.user = ""

@@ -62,7 +62,6 @@ class OAuthBearerServer:
     is_token = False
 
     def __init__(self, validate: Validate) -> None:
-        """No token yet."""
         self._validate = validate
         self._refused: TokenRefused | None = None
         self.is_done = False

@@ -18,18 +18,7 @@ from metrics.replay.events.topic_changes import Changed, TopicContent
 from zk_layout.bounds import INT32_MAX, Brokers
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
-from zk_layout.storage.operations import (
-    CHECK,
-    CLOSE_SESSION,
-    CREATE_SESSION,
-    CREATIONS,
-    DELETE,
-    DELETE_CONTAINER,
-    RECONFIG,
-    SET_ACL,
-    SET_DATA,
-    Row,
-)
+from zk_layout.storage import operations
 from zk_layout.storage.snapshot import SnapshotRow
 from zk_layout.znodes import admin, brokers, configs, controller, partition_state, replica_deletions
 from zk_layout.znodes.topics import Assignment
@@ -53,9 +42,10 @@ OTHER_COLUMNS = (
 # What a snapshot shows of the time before the first log.
 KNOWN = 0
 
-_OP_NAMES = {op: "create" for op in CREATIONS} | {
-    SET_DATA: "set", RECONFIG: "set", DELETE: "delete", DELETE_CONTAINER: "delete", CLOSE_SESSION: "expire",
-    SET_ACL: "acl", CREATE_SESSION: "open", KNOWN: "known",
+_OP_NAMES = {op: "create" for op in operations.CREATIONS} | {
+    operations.SET_DATA: "set", operations.RECONFIG: "set", operations.SET_ACL: "acl", KNOWN: "known",
+    operations.DELETE: "delete", operations.DELETE_CONTAINER: "delete",
+    operations.CREATE_SESSION: "open", operations.CLOSE_SESSION: "expire",
 }  # fmt: skip
 # A znode goes by itself, or with its session: one that nobody renewed any more, or one that its client closed.
 GONE = frozenset({"delete", "expire", "close"})
@@ -122,7 +112,7 @@ class Meaning:
         self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
         self.epoch_path = f"{chroot}/controller_epoch"
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[operations.Row]) -> None:
         """Take the next rows. Reads, checks and what failed leave no event."""
         intervals = self._intervals
         meanings, add_state, decode = self._meanings, self.states.append, partition_state.decode
@@ -130,7 +120,7 @@ class Meaning:
             zxid, time_ms, session, _, _, part, op, path, data, version, _, _, failed = row
             if failed is not None:
                 continue
-            if op == CHECK:
+            if op == operations.CHECK:
                 if path == self.epoch_path:
                     self._fence = (zxid, expected_by(version))
                 continue
@@ -138,7 +128,7 @@ class Meaning:
             fence = self._fence[1] if self._fence[0] == zxid else None
             name = _OP_NAMES[op]
             if meaning[0] == "state" and data:
-                if op in CREATIONS:
+                if op in operations.CREATIONS:
                     version = 0
                 topic, partition = meaning[1] or "", meaning[2] or 0
                 at, by = (zxid, part, time_ms), (name, session, fence)
@@ -219,7 +209,7 @@ class Meaning:
                 return kind, named.get("topic"), partition, broker
         return "other", None, None, None
 
-    def _other(self, row: Row, op: str, meaning: _Meaning, fence: int | None) -> None:
+    def _other(self, row: operations.Row, op: str, meaning: _Meaning, fence: int | None) -> None:
         zxid, time_ms, session, cxid, _, part, _, path, data, version, owner, _, _ = row
         kind, topic, partition, broker = meaning
         op = _closed_by(cxid) if op == "expire" else op
@@ -247,7 +237,7 @@ class Meaning:
             )
         )  # fmt: skip
 
-    def _topic(self, row: Row, op: str, topic: str, fence: int | None) -> None:
+    def _topic(self, row: operations.Row, op: str, topic: str, fence: int | None) -> None:
         if op in GONE:
             self._asked.add(topic)
             self._topics.pop(topic, None)
@@ -274,7 +264,7 @@ class Meaning:
                 )
             )  # fmt: skip
 
-    def _legacy(self, row: Row, op: str, data: bytes | None, fence: int | None) -> None:
+    def _legacy(self, row: operations.Row, op: str, data: bytes | None, fence: int | None) -> None:
         """What the znode asks for anew; without replicas where it no longer asks."""
         now = _legacy_moves(data if op not in GONE else None)
         if self._legacy_moves is None:
@@ -295,7 +285,7 @@ class Meaning:
 _WRITTEN_BY_EACH = ("/zookeeper/config", -1)
 
 
-def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
+def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[operations.Row]:
     """The znodes of a snapshot as they were before a log began, leaving out what changed since."""
     return [
         (mzxid, mtime_ms, 0, 0, KNOWN, 0, KNOWN, path, data, version, owner, b"", None)

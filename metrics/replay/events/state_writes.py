@@ -12,26 +12,17 @@ from metrics.replay.events.intervals import AS_BEFORE, NONE, STATE, Columns, Int
 from metrics.replay.events.kafka_events import Meaning, expected_by
 from metrics.replay.events.set_data import KIND_AT, LARGEST, Ints, Repeated, SetData, set_data_of
 from zk_layout.codec import Undecodable
+from zk_layout.storage import operations
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.jute import int_at
-from zk_layout.storage.operations import (
-    CHECK,
-    CLOSE_SESSION,
-    DELETE,
-    DELETE_CONTAINER,
-    HEADER_SIZE,
-    MULTI,
-    SET_DATA,
-    Row,
-)
 from zk_layout.storage.txnlog import Bodies, rows_of
 
 _CACHED = 500_000
 _OF_TWO = 2
 _MOST_REPEATED = 2  # times what a record takes by itself may be taken by its check, which goes with each of its sets
-_MULTI, _CHECK, _TWO = (number.to_bytes(4, "big") for number in (MULTI, CHECK, _OF_TWO))
+_MULTI, _CHECK, _TWO = (number.to_bytes(4, "big") for number in (operations.MULTI, operations.CHECK, _OF_TWO))
 _part_at = Struct(">ii").unpack_from  # what it is, and how long
-_REMOVALS = frozenset((DELETE, DELETE_CONTAINER, CLOSE_SESSION))
+_REMOVALS = frozenset((operations.DELETE, operations.DELETE_CONTAINER, operations.CLOSE_SESSION))
 _NO_STATE = -1
 
 
@@ -124,7 +115,7 @@ class StateWrites:
             if not self._intervals.is_open(number)
         )
 
-    def _gone(self, rows: Sequence[Row]) -> set[int]:
+    def _gone(self, rows: Sequence[operations.Row]) -> set[int]:
         """The partitions whose states are deleted."""
         removed = {row[7] for row in rows if row[6] in _REMOVALS}
         return {self._key_of(path.encode()) for path in removed} - {_NO_STATE}
@@ -159,23 +150,23 @@ def _parts_of(bodies: Sequence[bytes], places: Ints) -> tuple[list[bytes], Ints,
 
 
 def _sets_of(body: bytes) -> list[bytes]:
-    at, size = HEADER_SIZE + 4, len(body)
+    at, size = operations.HEADER_SIZE + 4, len(body)
     if not body.startswith(_MULTI, KIND_AT) or not body.startswith(_CHECK, at):
         return []
     made: list[bytes] = []
     check = b""
-    count = int_at(body, HEADER_SIZE)[0]
+    count = int_at(body, operations.HEADER_SIZE)[0]
     for number in range(count if count > _OF_TWO else 0):
         if at + 8 > size:
             return []
         op, length = _part_at(body, at)
         end = at + 8 + length
-        if not 0 <= length <= LARGEST or op != (SET_DATA if number else CHECK):
+        if not 0 <= length <= LARGEST or op != (operations.SET_DATA if number else operations.CHECK):
             return []
         if number:
             made.append(check + body[at:end])
         else:
-            check = body[:HEADER_SIZE] + _TWO + body[at:end]
+            check = body[: operations.HEADER_SIZE] + _TWO + body[at:end]
             if count * len(check) > _MOST_REPEATED * size:
                 return []
         at = end
@@ -207,5 +198,5 @@ def _is_text(path: bytes) -> int:
     return 1
 
 
-def _zxid(row: Row) -> int:
+def _zxid(row: operations.Row) -> int:
     return row[0]

@@ -50,7 +50,6 @@ class Output:
     """A directory for one replay's tables."""
 
     def __init__(self, out: str) -> None:
-        """Nothing is touched yet."""
         self.out = out.rstrip("/") or out
         self._files, self._root = filesystem_of(self.out)
 

@@ -14,13 +14,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import structs
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    Filter,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 
 from metrics.replay.events.schemas import TABLES, ddl, nodes_batch, snapshot_batch
 from metrics.replay.events.splits import Split, plan

@@ -22,7 +22,6 @@ class Peer:
     """Listens, keeps every command that arrives, and does with each what the script says."""
 
     def __init__(self, script: Script = acknowledge) -> None:
-        """Nothing listens yet."""
         self.script = script
         self.told: list[Told] = []
         self._server = MessageServer(self._serve)

@@ -15,12 +15,12 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged, Asked
 from controller.core.messages.replies import IsrResult, PartitionsAltered
 from controller.core.messages.requests import AlterPartition
-from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.server.listener import ListenerSettings, Server
 from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import parse_protocol
+from tests.equipment.broker_versions import KAFKA_2_4, KAFKA_2_8
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

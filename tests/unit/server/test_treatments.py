@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.server.treatments import as_markdown
 from controller.wire.apis import ANSWERED, SERVED, ApiKey, Treatment, api_name, row_of
 from tests.unit.server.clients import connected, serving
+from tests.unit.server.requests_page import as_markdown
 
 ROOT = Path(__file__).parents[3]
 RELEASES = ROOT / "tests" / "fixtures" / "wire" / "requests_of_releases.txt"
@@ -57,9 +57,8 @@ def test_nothing_is_answered_in_versions_that_no_broker_knows() -> None:
 
 def test_the_page_is_what_the_table_makes_today() -> None:
     page = ROOT / "docs" / "requests.md"
-    command = "python -c 'from controller.server.treatments import as_markdown as m; print(m(), end=\"\")'"
 
-    assert page.read_text(encoding="utf-8") == as_markdown(), f"renew it with: {command} > docs/requests.md"
+    assert page.read_text(encoding="utf-8") == as_markdown(), "renew it with: make pages"
 
 
 def test_the_connection_is_closed_over_no_other_request_than_those_the_table_names() -> None:

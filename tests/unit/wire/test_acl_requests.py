@@ -24,14 +24,7 @@ from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import MalformedRequest, decode_request
 from tests.equipment.client_side import api_key_of, decode_reply, encode_request
-from zk_layout.znodes.acls import (
-    AclEntry,
-    AclOperation,
-    PatternType,
-    PermissionType,
-    ResourcePattern,
-    ResourceType,
-)
+from zk_layout.znodes.acls import AclEntry, AclOperation, PatternType, PermissionType, ResourcePattern, ResourceType
 
 VERSIONS = range(4)
 ANY, LITERAL = 1, 3

@@ -6,7 +6,7 @@ import pytest
 
 from zk_layout import catalog
 from zk_layout.catalog import Value
-from zk_layout.codec import DEEPEST, LARGEST_BYTES, Malformed, decode_json, json_decoder
+from zk_layout.codec import DEEPEST, LARGEST_BYTES, Malformed, json_decoder
 from zk_layout.znodes.acls import Acls
 from zk_layout.znodes.reassignment_status import StatusRoot
 
@@ -97,7 +97,7 @@ def test_numbers_are_numbers_and_truth_is_none(path: str) -> None:
 def test_what_is_nested_as_deep_as_anybody_writes_is_read() -> None:
     data = b'{"x":' + b"[" * (DEEPEST - 1) + b"]" * (DEEPEST - 1) + b',"last_request_id":7}'
 
-    assert decode_json(json_decoder(StatusRoot), data) == StatusRoot(7)
+    assert json_decoder(StatusRoot)(data) == StatusRoot(7)
 
 
 def test_brackets_in_a_text_are_not_nesting() -> None:

@@ -10,7 +10,7 @@ from controller.wire.apis import ANSWERED, COMMANDS, SERVED, Api, ApiKey
 _SHOWN = SERVED.keys() | ANSWERED.keys() | COMMANDS.keys()  # whose versions; the others have those of the broker
 _INTRODUCTION = """# Requests
 
-<!-- Made by `controller.server.treatments`; a test compares, another finds requests of brokers that are missing. -->
+<!-- Made by `tests.unit.server.requests_page`; a test compares, another finds requests of brokers that are missing. -->
 
 What becomes of each request of the Kafka protocol that this node is sent, by the leader of the controllers:
 
