@@ -32,7 +32,7 @@ INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=non
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos browser clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -128,6 +128,12 @@ nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fre
 
 mutants: $(READY)  ## would any test notice a mistake? prints the table
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+pages: $(READY)  ## renew the tables in READMEs and docs that are made from the code
+	$(BIN)/python -m tests.module_tables
+	$(BIN)/kafka-zk-controller settings --output markdown >docs/settings.md
+	$(BIN)/kafka-zk-controller metrics --output markdown >docs/metrics.md
+	$(BIN)/python -c 'from tests.unit.server.requests_page import as_markdown; print(as_markdown(), end="")' >docs/requests.md
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

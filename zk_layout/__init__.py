@@ -1,0 +1,1 @@
+"""What does Kafka keep in ZooKeeper? Its znodes as typed values."""

@@ -1,0 +1,1 @@
+"""How do commands reach every broker, in order?"""

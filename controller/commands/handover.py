@@ -1,5 +1,6 @@
-"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica? For the commands
-`release` and `switchover`.
+"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica?
+
+For the commands `release` and `switchover`.
 
 Every replica watches two znodes. While the release znode exists, the leader finishes what is in flight and gives
 `/controller` up, and no replica claims it; so a broker's native controller is elected and stays. While the switchover

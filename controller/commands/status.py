@@ -19,12 +19,14 @@ from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.commands.handover import Leadership
 from controller.http import client
+from controller.settings.table import HTTP_HOST, HTTP_PORT
 
 WIDE = 1_000
+HERE = f"{HTTP_HOST}:{HTTP_PORT}"
 
 
 @click.command()
-@click.option("--url", help="The replica's http.host and http.port; http://127.0.0.1:9640 without options.")
+@click.option("--url", help=f"The replica's http.host and http.port; http://{HERE} without options.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Show all replicas: the brokers' zookeeper.connect.")
 @click.option(
     "--config",
@@ -111,7 +113,7 @@ def _print_all(found: Leadership) -> None:
 
 def _with_scheme(url: str | None) -> str:
     """The replica's HTTP address, with a scheme if the option has none."""
-    given = (url or "127.0.0.1:9640").rstrip("/")
+    given = (url or HERE).rstrip("/")
     return given if "://" in given else f"http://{given}"
 
 

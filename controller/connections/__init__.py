@@ -1,0 +1,1 @@
+"""How do whole Kafka messages travel over one TCP connection?"""

@@ -15,8 +15,6 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.messages.requests import Caller, ListReassignments, Request
-from controller.http.server import EVERY_CLIENT, Exporter, Readers
-from controller.http.status import StatusSource
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
 from zk_layout import catalog
@@ -136,27 +134,21 @@ class ServerMeasures:
 
 
 class Monitoring:
-    """All observers of one process, and the HTTP server that shows what they saw."""
+    """All observers of one process; `controller.http.server.Exporter` shows what they saw."""
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        source: StatusSource,
-        api_name: Callable[[int], str],
-        readers: Readers = EVERY_CLIENT,
-        troubles: Troubles | None = None,
-    ) -> None:
-        """`readers` decides who may read the pages; `troubles` are counted. Listens only after `start`."""
+    def __init__(self, api_name: Callable[[int], str], troubles: Troubles | None = None) -> None:
+        """`troubles` are counted. Takes no gauge before `start`."""
         self.recorder = Recorder()
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
         self.troubles = troubles or Troubles()
         self.troubles.count = lambda part: self.recorder.record("part_failures", 1, (part,))
         self.server = ServerMeasures(self.recorder, api_name)
-        self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
         self.set_aside: tuple[str, ...] = ()
         self.refuses_clients: Callable[[], bool] = lambda: False
         """Whether brokers use an authorizer that this process does not have."""
+        self.beats: Callable[[], None] = lambda: None
+        """Called whenever the gauges are updated: the event loop turns."""
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -166,21 +158,15 @@ class Monitoring:
         """Answer HTTP questions about moves through `ask`, as for clients."""
         self._ask = ask
 
-    async def start(self) -> None:
-        """Listen, and update the gauges regularly.
-
-        Raises:
-            OSError: the address is taken or not local.
-        """
-        await self._exporter.start()
+    def start(self) -> None:
+        """Update the gauges regularly from now on."""
         beating = supervised(PART, self._beat, self.troubles, again_after_s=GAUGES_EVERY_S)
         self._task = asyncio.create_task(beating)
 
-    async def stop(self) -> None:
-        """Stop listening and updating."""
+    def stop(self) -> None:
+        """Stop updating."""
         if self._task is not None:
             self._task.cancel()
-        await self._exporter.stop()
 
     async def moves(self) -> bytes | None:
         """The moves in progress as JSON; None without a term."""
@@ -248,7 +234,7 @@ class Monitoring:
 
     async def _beat(self) -> None:
         """Update once. A figure that cannot be taken must not make a live process look stuck."""
-        self._exporter.beat()
+        self.beats()
         for reason, count in logs.lost().items():
             self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))
             self._dropped[reason] = count

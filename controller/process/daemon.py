@@ -40,7 +40,7 @@ from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
 from controller.following.rights import RightsInForce
 from controller.http.access import http_access, log_openness
-from controller.http.server import Readers
+from controller.http.server import Exporter, Readers
 from controller.http.status import Status
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
@@ -136,8 +136,15 @@ class Daemon:
         http, troubles = settings.http, self._troubles
         access = http_access(http, troubles)
         log_openness(http, access)
-        readers = Readers(http.allowed_hosts, access)
-        self._monitoring = Monitoring(http.address, self, api_name, readers, troubles)
+        self._monitoring = Monitoring(api_name, troubles)
+        self._exporter = Exporter(
+            self._monitoring.recorder,
+            self,
+            http.address,
+            moves=self._monitoring,
+            readers=Readers(http.allowed_hosts, access),
+        )
+        self._monitoring.beats = self._exporter.beat
         judging = settings.term.machine.authorizer
         self._cluster = ClusterFollower(
             lambda: self._claimant.bridge, self._rights_unreadable, troubles, judges=judging is not None
@@ -278,7 +285,8 @@ class Daemon:
 
     async def _listen(self) -> bool:
         try:
-            await self._monitoring.start()
+            await self._exporter.start()
+            self._monitoring.start()
             await self._server.start()
         except OSError as error:
             hint = "change listeners or http.port, or stop the process that uses the port"
@@ -375,7 +383,8 @@ class Daemon:
             self._alarm.cancel()
         await self._server.close()
         await self._claimant.close()
-        await self._monitoring.stop()
+        self._monitoring.stop()
+        await self._exporter.stop()
         self._access_log.close()
         self._terms.close()
         self._service_manager.close()

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel, demand_mode
-from controller.reassign.client_properties import ClientSettings, read_client_properties
+from controller.reassign.client_properties import DEFAULT_API_TIMEOUT_MS, ClientSettings, read_client_properties
 from controller.reassign.cluster import Cluster
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import Clock, Execution, execute
@@ -24,7 +24,7 @@ from controller.reassign.generating import Proposal, generate
 from controller.reassign.input_file import InputFile
 from controller.reassign.listing import request_sentence, show_moves
 from controller.reassign.option_values import FILE, INTEGER, Judged, at_least, mistakes_in
-from controller.reassign.options import ACTIONS, MOVES_FILE, Options, demand_sound
+from controller.reassign.options import ACTIONS, DEFAULT_MOVE_TIMEOUT_MS, MOVES_FILE, Options, demand_sound
 from controller.reassign.refusals import INTERRUPTED, Stopped
 from controller.reassign.verifying import verify
 from controller.reassign.views import Bars, Documents, Lines, View
@@ -78,8 +78,8 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
     "--timeout",
     type=at_least(1),
     metavar="MS",
-    help="How long to look for a controller (default.api.timeout.ms, 60000), and to wait for moves between log "
-    "directories to start (10000).",
+    help=f"How long to look for a controller (default.api.timeout.ms, {DEFAULT_API_TIMEOUT_MS}), and to wait for moves "
+    f"between log directories to start ({DEFAULT_MOVE_TIMEOUT_MS}).",
 )
 @click.option("--reassignment-json-file", type=FILE, help="Moves, in the format shown below.")
 @click.option("--topic", multiple=True, metavar="TOPIC", help="For --list, --cancel, --progress; may be repeated.")

@@ -38,7 +38,7 @@ _PERMITTED = {
     "progress": {MOVES_FILE, "topic", "partition", "request", "interval"},
 }
 _NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force")
-_DEFAULT_MOVE_TIMEOUT_MS = 10_000
+DEFAULT_MOVE_TIMEOUT_MS = 10_000
 
 
 class Options(Struct, frozen=True):
@@ -97,7 +97,7 @@ class Options(Struct, frozen=True):
     @property
     def move_timeout_ms(self) -> int:
         """How long to wait for moves between directories to start."""
-        return _DEFAULT_MOVE_TIMEOUT_MS if self.timeout is None else self.timeout
+        return DEFAULT_MOVE_TIMEOUT_MS if self.timeout is None else self.timeout
 
 
 def demand_sound(options: Options, mistakes: list[str]) -> str:

@@ -1,0 +1,1 @@
+"""How does the machine run on an event loop, and how is what it does recorded?"""

@@ -1,0 +1,1 @@
+"""Who may connect to this process, and who answers each request?"""

@@ -19,6 +19,7 @@ from controller.settings.setting import Setting, ours
 from controller.settings.zookeeper_table import ZOOKEEPER
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+HTTP_HOST, HTTP_PORT = "127.0.0.1", 9640
 
 SETTINGS: tuple[Setting, ...] = (
     *ZOOKEEPER,
@@ -303,7 +304,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether the children of /admin/reassignments start, change and cancel moves, and show all moves in progress "
         "(KIP-236). Set the same value on all replicas of the controller.",
     ),
-    ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
+    ours("http.host", TEXT, HTTP_HOST, "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
     ours(
         "http.allowed.hosts",
         TEXT,
@@ -311,7 +312,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Host names accepted by the HTTP server, separated by commas, besides its addresses, the machine's own "
         "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
     ),
-    ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
+    ours("http.port", PORT, HTTP_PORT, "Port of the HTTP server; 0 turns it off."),
     ours(
         "http.web.config.file",
         TEXT,

@@ -1,0 +1,1 @@
+"""What does ZooKeeper hold, and how is it changed safely?"""

@@ -269,8 +269,8 @@ def test_how_much_there_is_to_read_decides_where(
         asked_for.append(cores)
         raise ValueError("enough")
 
-    monkeypatch.setattr(jobs, "BRIEF_BYTES", brief)
-    monkeypatch.setattr(jobs, "LOCAL_BYTES", local)
+    monkeypatch.setattr(cli, "BRIEF_BYTES", brief)
+    monkeypatch.setattr(cli, "LOCAL_BYTES", local)
     monkeypatch.setattr(engines, "cores", lambda: 5)
     monkeypatch.setattr(cli, "_here", lambda _, cores: note(cores))
     monkeypatch.setattr(cli, "_with_spark", lambda *_: note(None))

@@ -17,11 +17,10 @@ pytestmark = pytest.mark.timeout(600, func_only=False)
 # The test run may ignore interruptions, which processes inherit.
 _COMMAND = """
 import signal
-from metrics.replay.commands import jobs
+from metrics.replay.commands import cli
 signal.signal(signal.SIGINT, signal.default_int_handler)
-jobs.BRIEF_BYTES = 0
-from metrics.replay.commands.cli import replay
-replay()
+cli.BRIEF_BYTES = 0
+cli.replay()
 """
 
 

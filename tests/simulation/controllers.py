@@ -214,6 +214,16 @@ class Listener:
         self.asks.pop(answer.call)(answer.reply)
 
 
+class NoExporter:
+    """Stands for `controller.http.server`: nothing listens."""
+
+    async def start(self) -> None:
+        """Nobody reads."""
+
+    async def stop(self) -> None:
+        """Nothing was started."""
+
+
 class Observer:
     """Replaces `controller.monitoring.monitoring`: reports a process' events to the world."""
 
@@ -221,10 +231,10 @@ class Observer:
         self._controller = controller
         self._world = controller.world
 
-    async def start(self) -> None:
-        """No metrics are shown."""
+    def start(self) -> None:
+        """No gauge is taken."""
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Nothing was started."""
 
     def noticed(self, notice: Notice) -> None:
@@ -363,6 +373,8 @@ class Process(Daemon):
         following = ClusterFollower if controller.observes else Unled
         self.cluster = self._cluster = following(lambda: self.claimant.bridge)
         self._terms = _Terms(controller, settings, self._claimant, self)
+        exporter: Any = NoExporter()
+        self._exporter = exporter
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent
 

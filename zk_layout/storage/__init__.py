@@ -1,0 +1,1 @@
+"""What do ZooKeeper's own files say: its transaction logs and snapshots?"""

@@ -1,0 +1,1 @@
+"""Which rights may be listed, added or removed, and what is written then?"""

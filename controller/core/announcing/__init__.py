@@ -1,0 +1,1 @@
+"""Which commands announce a change to brokers, and in which order?"""

@@ -1,0 +1,1 @@
+"""May a leader change its in-sync replicas?"""

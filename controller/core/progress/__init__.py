@@ -1,0 +1,1 @@
+"""How far is each move, which request does it belong to, and what does it wait for?"""

@@ -1,0 +1,1 @@
+"""How much may a client change, and how long must it wait then?"""

@@ -1,0 +1,1 @@
+"""Which SCRAM credentials may be changed, and what is written then?"""

@@ -1,0 +1,1 @@
+"""What becomes of a topic: its creation, growth, ids and deletion?"""

@@ -1,0 +1,1 @@
+"""What do simulated brokers and the demo ask and answer? The other direction of `controller.wire`."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # as a shell counts what a signal ended
 MOST_NAMED = 5
 AUTO, LOCAL, SPARK = "auto", "local", "spark"
+# Up to here one process is done before others have started; up to there processes, before Spark has gained anything.
+BRIEF_BYTES, LOCAL_BYTES = 64 << 20, 4 << 30
 
 
 class _OrAsk(click.Command):
@@ -128,7 +130,7 @@ def _asked_for(where: Callable[[], str]) -> Iterator[str]:
     type=click.Choice([AUTO, LOCAL, SPARK]),
     default=AUTO,
     show_default=True,
-    help="On this machine without Java, or Spark; auto: Spark above 4 GiB, or with --master or --conf.",
+    help=f"This machine's processes, or Spark; auto: Spark above {LOCAL_BYTES >> 30} GiB, or with --master or --conf.",
 )
 @click.option("--master", metavar="URL", help="Spark's master, by default local[*].")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
@@ -221,7 +223,7 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     """The number of damaged places."""
-    from metrics.replay.commands.jobs import BRIEF_BYTES, LOCAL_BYTES, TO_GO_ON, bytes_of, result_names
+    from metrics.replay.commands.jobs import TO_GO_ON, bytes_of, result_names
     from metrics.replay.commands.report import REPORT
     from metrics.replay.engine.engines import cores
     from metrics.replay.files.output import Output

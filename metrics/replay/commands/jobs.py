@@ -35,8 +35,6 @@ ALL = (
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
 TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
-# Below the first one process is done before others have started; below the second processes are, before Spark pays.
-BRIEF_BYTES, LOCAL_BYTES = 64 << 20, 4 << 30
 LARGEST_SPLIT_BYTES = 128 << 20
 
 

@@ -1,4 +1,4 @@
-"""What does a run of transactions mean to Kafka? Rows of a log as events: states, assignments, brokers …
+"""What does a run of transactions mean to Kafka? Rows of a log as events: states, assignments, brokers and more.
 
 A log is cut into splits that are decoded independently, each knowing what every topic was before. If that is not
 known, because the history begins there, the first write of a topic gives all its partitions, marked `is_first`.

@@ -11,7 +11,6 @@ from controller.core.settings import MachineSettings
 from controller.monitoring.monitoring import Monitoring
 from tests.unit.core.builders import EPOCH, OWN, registration
 from tests.unit.core.test_intake import LOADED
-from tests.unit.http.serving import LEADING, Process
 from zk_layout.ids import BrokerId
 
 
@@ -19,7 +18,7 @@ def test_a_term_that_serves_shows_its_figures_at_once() -> None:
     machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
 
     async def scenario() -> None:
-        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}")
+        monitoring = Monitoring(lambda key: f"api {key}")
         monitoring.term_began(EPOCH, machine)
         monitoring.take_gauges()
         assert monitoring.recorder.value("live_brokers") == 0.0
@@ -27,7 +26,7 @@ def test_a_term_that_serves_shows_its_figures_at_once() -> None:
         machine.turn([Observed((registration(BrokerId(1)), registration(BrokerId(2)))), *LOADED], 0.0)
         monitoring.take_gauges()
         assert monitoring.recorder.value("live_brokers") == 2.0
-        await monitoring.stop()
+        monitoring.stop()
 
     asyncio.run(scenario())
 
@@ -38,9 +37,9 @@ def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
     machine._quarantine._reasons["topic a"] = "why"
 
     async def scenario() -> None:
-        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}")
+        monitoring = Monitoring(lambda key: f"api {key}")
         monitoring.term_began(EPOCH, machine)
-        await monitoring.start()
+        monitoring.start()
         await asyncio.sleep(0.05)
         assert list(monitoring.set_aside) == ["topic a: why"]
         assert monitoring.recorder.value("set_aside") == 1.0
@@ -48,6 +47,6 @@ def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
         monitoring.term_ended()
         assert list(monitoring.set_aside) == []
         assert monitoring.recorder.value("set_aside") == 0.0
-        await monitoring.stop()
+        monitoring.stop()
 
     asyncio.run(scenario())

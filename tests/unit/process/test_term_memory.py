@@ -76,7 +76,7 @@ def test_of_a_term_that_has_ended_nothing_is_left() -> None:
 
 
 def _term() -> Term:
-    monitoring = Monitoring(("127.0.0.1", 0), lambda: None, api_name)  # type: ignore[arg-type]  # not started
+    monitoring = Monitoring(api_name)
     bridge = Bridge(ZooKeeperSettings("127.0.0.1:1"))
     parts = TermParts(
         bridge=bridge,

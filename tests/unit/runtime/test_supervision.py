@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 from controller.monitoring.monitoring import Monitoring
 from controller.runtime import supervision
 from controller.runtime.supervision import Troubles, supervised
-from tests.unit.http.serving import LEADING, Process
 
 
 def lives(*ends: Exception | None) -> tuple[Callable[[], Awaitable[None]], asyncio.Event]:
@@ -78,15 +77,15 @@ def test_a_figure_that_cannot_be_taken_does_not_make_a_living_process_look_stuck
     beats: list[int] = []
 
     async def scenario() -> None:
-        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), str)
-        monkeypatch.setattr(monitoring._exporter, "beat", lambda: beats.append(1))
+        monitoring = Monitoring(str)
+        monitoring.beats = lambda: beats.append(1)
         monkeypatch.setattr(monitoring, "take_gauges", lambda: 1 / 0)
-        await monitoring.start()
+        monitoring.start()
         async with asyncio.timeout(5):
             while len(beats) < 5:
                 await asyncio.sleep(0.01)
         assert monitoring.recorder.value("part_failures", ("figures",)) >= 3
         assert monitoring.recorder.value("failing_parts") == 1
-        await monitoring.stop()
+        monitoring.stop()
 
     asyncio.run(scenario())

@@ -57,9 +57,8 @@ def test_nothing_is_answered_in_versions_that_no_broker_knows() -> None:
 
 def test_the_page_is_what_the_table_makes_today() -> None:
     page = ROOT / "docs" / "requests.md"
-    command = "python -c 'from tests.unit.server.requests_page import as_markdown as m; print(m(), end=\"\")'"
 
-    assert page.read_text(encoding="utf-8") == as_markdown(), f"renew it with: {command} > docs/requests.md"
+    assert page.read_text(encoding="utf-8") == as_markdown(), "renew it with: make pages"
 
 
 def test_the_connection_is_closed_over_no_other_request_than_those_the_table_names() -> None:
