@@ -34,13 +34,16 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
-from zk_layout.znodes.controller import ControllerEpochAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import Controller
     from tests.simulation.world import World
+
+
+SERVERS = SessionId(0)  # who ends what belongs to a session that has expired
 
 
 class Checker:
@@ -71,6 +74,8 @@ class Checker:
         self._touched: dict[str, SessionId] = {}
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
+        self._holder = SERVERS
+        self._wrongly_ended: str | None = None
         self.answers = Answers(self)
         self.telling = Telling(self)
 
@@ -83,13 +88,25 @@ class Checker:
     def wrote(self, session: SessionId, operation: Operation, zxid: Zxid) -> None:
         """One change of the tree; looked at when the whole transaction is through."""
         self._touched[operation.path] = session
+        self.world.namesakes.wrote(operation, zxid)
+        if operation.path == ControllerAddress().path:
+            self._claim_changed(session, operation)
         if isinstance(operation, RemoveNode):
             for broker in self.world.brokers.values():
                 broker.unregistered(operation.path)
 
+    def _claim_changed(self, session: SessionId, operation: Operation) -> None:
+        """Who gives a claim up gives up its own; another's it replaces, in the same transaction."""
+        if isinstance(operation, RemoveNode):
+            is_others = session not in (SERVERS, self._holder) and self._is_ours(session)
+            self._wrongly_ended = f"session {session} ended the claim of session {self._holder}" if is_others else None
+        else:
+            self._holder, self._wrongly_ended = session, None
+
     def after_step(self) -> None:
         """Everything that changed together must fit together."""
         touched, self._touched = self._touched, {}
+        hold(self._wrongly_ended)
         if touched:
             self._wrote_together(touched)
         for broker in self.world.brokers.values():
@@ -122,6 +139,7 @@ class Checker:
                 self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self._is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
+                    self._nobody_left_for_the_dead(before, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Which assignment and which state of a partition held at the same time."""
@@ -427,6 +445,17 @@ class Checker:
             if gone:
                 raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 
+    def _nobody_left_for_the_dead(self, before: Topic, name: TopicName, session: SessionId) -> None:
+        """No move is done in one step where of its target nobody lives: whoever lives may be needed."""
+        brokers, since = self.world.brokers, self.world.ensemble.shown_in_time_since(session)
+        for number, held in before.partitions.items():
+            at, now = TopicPartition(name, number), self.topics[name].partitions[number]
+            if held.is_moving or now.is_moving or at in self.edited or at in self.answers.forced:
+                continue
+            left = [r for r in held.replicas if r not in now.replicas and r in brokers and brokers[r].is_registered]
+            if left and all(r in brokers and brokers[r].is_gone(since) for r in now.replicas):
+                raise Broken(f"{at} let {left} go for {list(now.replicas)}, of which nobody lives")
+
     # what a controller does
 
     def began(self, controller: Controller, epoch: ControllerEpoch) -> None:
@@ -439,6 +468,7 @@ class Checker:
         held = self.read("/controller_epoch")
         if held != controller.epoch:
             raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
+        hold(self.world.namesakes.committed(controller, commit))
         self.world.coverage.decided(commit.why, self.world.clock.now)
 
     def effect(self, controller: Controller, effect: Effect) -> None:
