@@ -139,7 +139,7 @@ class Checker:
                 self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self._is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
-                    self._nobody_left_for_the_dead(before, TopicName(path.rpartition("/")[2]), touched[path])
+                    self._nobody_left_for_the_dead(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Which assignment and which state of a partition held at the same time."""
@@ -445,12 +445,18 @@ class Checker:
             if gone:
                 raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 
-    def _nobody_left_for_the_dead(self, before: Topic, name: TopicName, session: SessionId) -> None:
-        """No move is done in one step where of its target nobody lives: whoever lives may be needed."""
+    def _nobody_left_for_the_dead(
+        self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName, session: SessionId
+    ) -> None:
+        """No move is done in one step where of its target nobody lives: whoever lives may be needed.
+
+        Of a partition that was never led nobody has anything.
+        """
         brokers, since = self.world.brokers, self.world.ensemble.shown_in_time_since(session)
         for number, held in before.partitions.items():
             at, now = TopicPartition(name, number), self.topics[name].partitions[number]
-            if held.is_moving or now.is_moving or at in self.edited or at in self.answers.forced:
+            is_excused = at not in states or at in self.edited or at in self.answers.forced
+            if held.is_moving or now.is_moving or is_excused:
                 continue
             left = [r for r in held.replicas if r not in now.replicas and r in brokers and brokers[r].is_registered]
             if left and all(r in brokers and brokers[r].is_gone(since) for r in now.replicas):

@@ -540,10 +540,11 @@ def test_nobody_who_lives_is_let_go_for_a_target_that_is_dead(monkeypatch: pytes
     one, two = BrokerId(1), BrokerId(2)
     monkeypatch.setattr(Broker, "is_registered", property(lambda broker: broker.broker == two))
     monkeypatch.setattr(Broker, "is_gone", lambda broker, _: broker.broker == one)
+    states = {AT: PartitionState(one, LeaderEpoch(0), ControllerEpoch(1), (one,))}
     before = Topic({AT.partition: Assignment((one, two))})
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
-    checker._nobody_left_for_the_dead(before, AT.topic, SessionId(0))
+    checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))
 
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((one,))})
     with pytest.raises(Broken, match="of which nobody lives"):
-        checker._nobody_left_for_the_dead(before, AT.topic, SessionId(0))
+        checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))
