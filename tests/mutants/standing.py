@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, reading, unit, zk
 
 CANDIDACY = "controller/core/candidacy/candidacy.py"
 WRITER = "controller/zk/writer.py"
+LIVES = "controller/zk/lives.py"
 READER = "controller/zk/reader.py"
 BRIDGE = "controller/zk/bridge.py"
 SESSION = "controller/zk/session.py"
@@ -62,6 +63,20 @@ MUTANTS = (
         "write = commit.operations[index - 1].write",
         "write = commit.operations[0].write",
         (zk("writer"),),
+    ),
+    Mutant(
+        "takes a request that was made again for the one before",
+        LIVES,
+        "if folder in self._unguarded or folder not in self._counted:",
+        "if folder in self._born or folder not in self._counted or self._counted:",
+        (zk("lives"),),
+    ),
+    Mutant(
+        "sends what is about another znode of that name than the one it has read",
+        WRITER,
+        "return life is not None and not lives.is_same(write.address.path, life)",
+        "return life is not None and life < 0",
+        (zk("lives"),),
     ),
     Mutant(
         "forgets a watch: hears of the first change of a folder only",
@@ -139,7 +154,6 @@ MUTANTS = (
         "if not is_ours or holder.stat.czxid != view.epoch.stat.mzxid:",
         "if not is_ours:",
         (zk("claims"),),
-        unseen="an epoch is raised without a claim by hand only",
     ),
     Mutant(
         "gives up the claim of the replica that has taken over meanwhile",
@@ -147,6 +161,5 @@ MUTANTS = (
         "                    protocol.Check(self._bridge.full(_EPOCH.path), fence),\n",
         "                    protocol.Check(self._bridge.full(_EPOCH.path), -1),\n",
         (zk("claims"),),
-        unseen="lived through 200 worlds",
     ),
 )

@@ -21,6 +21,7 @@ from controller.core.messages.requests import (
     Request,
 )
 from tests.simulation.broken import Broken, hold
+from tests.simulation.brokers import SOON_S
 from tests.simulation.refusals import Concern
 from tests.simulation.topic_answers import unfit
 from zk_layout.ids import TopicPartition
@@ -102,10 +103,14 @@ class Answers:
                 raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 
     def _is_shown(self, controller: Controller, at: TopicPartition) -> bool:
-        """Whether a controller has had any answer since the partition was last written."""
-        nodes = self._world.zookeeper.nodes
+        """Whether a controller has had any answer since the partition was last written, and time to read.
+
+        The answer to a later write comes before those to what it reads again after a lost answer.
+        """
+        nodes, world = self._world.zookeeper.nodes, self._world
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
-        return all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
+        shown_for = world.clock.now - world.ensemble.shown_in_time_since(controller.session)
+        return shown_for > SOON_S and all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
 
     def _answer_fits(self, request: Request, reply: object) -> None:
         wrong = unfit(self._checker, request, reply)

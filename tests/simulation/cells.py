@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.simulation.phases import Phase
 
-# The reason of each; none today, because faults that need a term are aimed at the one about to begin.
-CANNOT: dict[tuple[str, Phase], str] = {}
+# The reason of each. Faults that need a term are mostly aimed at the one about to begin.
+CANNOT: dict[tuple[str, Phase], str] = {
+    ("overtake_a_release", Phase.CLAIM): "during a claim no controller leads, so none gives a claim up",
+}
 
 
 def why_not(fault: str, phase: Phase) -> str | None:

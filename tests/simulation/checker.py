@@ -25,13 +25,16 @@ from zk_layout import catalog
 from zk_layout.codec import Malformed
 from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, SessionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
-from zk_layout.znodes.controller import ControllerEpochAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import Controller
     from tests.simulation.world import World
+
+
+SERVERS = SessionId(0)  # who ends what belongs to a session that has expired
 
 
 class Checker:
@@ -62,6 +65,8 @@ class Checker:
         self._touched: dict[str, SessionId] = {}
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
+        self._holder = SERVERS
+        self._wrongly_ended: str | None = None
         self.answers = Answers(self)
         self.announcements = Announcements(self)
 
@@ -74,13 +79,25 @@ class Checker:
     def wrote(self, session: SessionId, operation: Operation, zxid: Zxid) -> None:
         """Note one change of the tree, to be checked with its whole transaction."""
         self._touched[operation.path] = session
+        self.world.namesakes.wrote(operation, zxid)
+        if operation.path == ControllerAddress().path:
+            self._claim_changed(session, operation)
         if isinstance(operation, RemoveNode):
             for broker in self.world.brokers.values():
                 broker.unregistered(operation.path)
 
+    def _claim_changed(self, session: SessionId, operation: Operation) -> None:
+        """Who gives a claim up gives up its own; another's it replaces, in the same transaction."""
+        if isinstance(operation, RemoveNode):
+            is_others = session not in (SERVERS, self._holder) and self._is_ours(session)
+            self._wrongly_ended = f"session {session} ended the claim of session {self._holder}" if is_others else None
+        else:
+            self._holder, self._wrongly_ended = session, None
+
     def after_step(self) -> None:
         """Check that everything that changed together fits together."""
         touched, self._touched = self._touched, {}
+        hold(self._wrongly_ended)
         if touched:
             self._wrote_together(touched)
         for broker in self.world.brokers.values():
@@ -113,6 +130,7 @@ class Checker:
                 self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self._is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
+                    self._nobody_left_for_the_dead(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Note which assignment and state of a partition held at the same time."""
@@ -418,6 +436,23 @@ class Checker:
             if gone:
                 raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 
+    def _nobody_left_for_the_dead(
+        self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName, session: SessionId
+    ) -> None:
+        """No move is done in one step where of its target nobody lives: whoever lives may be needed.
+
+        Of a partition that was never led nobody has anything.
+        """
+        brokers, since = self.world.brokers, self.world.ensemble.shown_in_time_since(session)
+        for number, held in before.partitions.items():
+            at, now = TopicPartition(name, number), self.topics[name].partitions[number]
+            is_excused = at not in states or at in self.edited or at in self.answers.forced
+            if held.is_moving or now.is_moving or is_excused:
+                continue
+            left = [r for r in held.replicas if r not in now.replicas and r in brokers and brokers[r].is_registered]
+            if left and all(r in brokers and brokers[r].is_gone(since) for r in now.replicas):
+                raise Broken(f"{at} let {left} go for {list(now.replicas)}, of which nobody lives")
+
     # what a controller does
 
     def began(self, controller: Controller, epoch: ControllerEpoch) -> None:
@@ -430,6 +465,7 @@ class Checker:
         held = self.read("/controller_epoch")
         if held != controller.epoch:
             raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
+        hold(self.world.namesakes.committed(controller, commit))
         self.world.coverage.decided(commit.why, self.world.clock.now)
 
     def effect(self, controller: Controller, effect: Effect) -> None:

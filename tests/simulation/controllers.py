@@ -269,6 +269,7 @@ class Observer:
                     self._world.say(self._controller.name, f"commit {effect.commit}: {why}")
                 for made in effect.operations:
                     self._world.say(self._controller.name, f"  {write_text(made.write, made.data)}")
+                self._world.namesakes.decided(self._controller, effect)
             elif isinstance(effect, StepDown):
                 self._world.checker.effect(self._controller, effect)
         if self._controller.crash_in_turn:

@@ -8,7 +8,7 @@ controllers see what their server has applied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.faults import name_of
 from tests.simulation.network import Line
-from tests.simulation.zookeeper import ZooKeeper
+from tests.simulation.zookeeper import Znode, ZooKeeper
 from tests.simulation.zookeeper_follower import Follower
 from tests.simulation.zookeeper_server import ServerConnection, Transacted
 from zk_layout.ids import SessionId
@@ -143,6 +143,11 @@ class Ensemble:
         server, since = self._served.get(session, (self.servers[0], 0.0))
         paused = [c.paused_until for c in self.world.controllers.values() if c.session == session]
         return max(since, server.was_late_at, *paused)
+
+    def shown_to(self, session: SessionId) -> Mapping[str, Znode]:
+        """All that the server of a session has applied."""
+        server, _ = self._served.get(session, (self.servers[0], 0.0))
+        return server.zookeeper.nodes
 
     def _any_server(self) -> Server:
         up = [server for server in self.servers if server.is_up]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from tests.simulation.clients import LEGACY
-from tests.simulation.native import NativeController
+from tests.simulation.native import CLAIM, NativeController, rule_briefly
 from tests.simulation.refusals import CHILDREN, READ, WRITE, Right
-from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
 from zk_layout import catalog
-from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, SessionId, TopicPartition
 from zk_layout.znodes.admin import DELETE_TOPICS, LegacyMove, LegacyReassignment
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionAddress, StateAddress
 from zk_layout.znodes.reassignments import ROOT as CHILDREN_OF_MOVES
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import ROOT as TOPICS
 from zk_layout.znodes.topics import TopicAddress
 
@@ -43,21 +44,32 @@ class Plots:
             self.lose_an_answer,
             self.lose_the_answer_to_a_claim,
             self.raise_the_epoch_by_hand,
+            self.overtake_a_release,
             self.crash_between_pieces,
             self.create_again_what_is_deleted,
+            self.replace_what_is_decided,
             self.move_to_what_goes_offline,
         )
+        self._last_kinds = (self.move_what_is_hidden, self.move_what_is_hidden, self.replace_what_is_decided)
         self.mended_at: dict[str, float] = {}
         self._to_put_right: list[Callable[[], None]] = []
 
     def strike(self) -> str:
         """Run one of them; return its name."""
-        kind = self.random.choice(self.kinds)
+        return self._carry_out(self.random.choice(self.kinds))
+
+    def strike_last(self) -> str:
+        """Run one before peace: no later fail-over hides that something hangs."""
+        return self._carry_out(self.random.choice(self._last_kinds))
+
+    def _carry_out(self, kind: Callable[[], None]) -> str:
         self.world.faults.carry_out(kind, self.world.phases.present())
         return kind.__name__
 
     def heal(self) -> None:
         """Undo all faults that are left."""
+        self.world.namesakes.at_next_decision = None
+        self._at_arrival()
         pending, self._to_put_right = self._to_put_right, []
         for put_right in pending:
             put_right()
@@ -115,7 +127,7 @@ class Plots:
         at = self._any_led()
         if at is None:
             return
-        self._hide(at, self.random.uniform(4.0, 14.0))
+        self._hide(at, self.random.uniform(4.0, 14.0), is_state=self.random.random() < 0.5)
         self.world.clock.after(self.random.uniform(0.0, 0.5), self._fail_over)
         for broker in self._hosts(at):
             if self.random.random() < 0.5:
@@ -126,22 +138,33 @@ class Plots:
 
     def move_what_is_hidden(self) -> None:
         """A native controller begins a move of a topic that ours cannot read when they take over again."""
-        at, up = self._any_led(), [broker for broker in self.world.brokers.values() if broker.is_up]
-        if at is None or not up:
+        up = [broker for broker in self.world.brokers.values() if broker.is_up]
+        led = [at for broker in up if broker.model is not None for at in broker.model.led()]
+        checker = self.world.checker
+        still = [
+            at
+            for at in led
+            if at.topic in checker.topics
+            and at.topic not in checker.unwanted
+            and not checker.topics[at.topic].partitions[at.partition].is_moving
+            and ReplicaDeletionsAddress(at.topic).path not in self.world.zookeeper.nodes
+        ]
+        if not still:
             return
-        self._hide(at, self.random.uniform(4.0, 14.0))
+        at = self.random.choice(still)
+        self._hide(at, self.random.uniform(4.0, 14.0), is_state=self.random.random() < 0.75)
         native = NativeController(self.world, self.random.choice(up).broker)
         for_s = self.random.uniform(0.05, 1.0)
         native.rule(for_s)
-        native.begin_a_move_of(at, silent=0.7)
+        native.begin_a_move_of(at, silent=0.8)
 
     def _hosts(self, at: TopicPartition) -> list[Broker]:
         replicas = self.world.checker.topics[at.topic].partitions[at.partition].replicas
         return [self.world.brokers[r] for r in replicas if r in self.world.brokers]
 
-    def _hide(self, at: TopicPartition, for_s: float) -> None:
+    def _hide(self, at: TopicPartition, for_s: float, *, is_state: bool) -> None:
         """Hide a znode by taking the right to read it, or by overwriting it."""
-        path = self.random.choice((TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path))
+        path = StateAddress(at.topic, at.partition).path if is_state else TopicAddress(at.topic).path
         if self.random.random() < 0.7:
             self.world.refusals.take_for(Right(path, READ, at.topic, at.partition), for_s)
         else:
@@ -241,24 +264,30 @@ class Plots:
         self._put_right_after(for_s, mend)
 
     def move_to_what_goes_offline(self) -> None:
-        """Request moves to one in-sync replica, which take a single step, while its broker goes down."""
-        at = self._any_led(width=2)
+        """Request moves to one in-sync replica, which take a single step, while its broker is or goes down."""
+        at = self._any_led()
         if at is None:
             return
-        state = self.world.checker.states[at]
-        others = [r for r in state.isr if r != state.leader and r in self.world.brokers]
-        broker = self.world.brokers[self.random.choice(others)] if others else None
+        state, followers = self.world.checker.states[at], [b for b in self._hosts(at) if b.is_up]
+        broker = self.world.brokers.get(self.random.choice(state.isr))
         if broker is None or not broker.is_up:
             return
+        delay_s = 0.0
+        if state.leader == broker.broker:  # whoever is alone in sync has no successor
+            delay_s = self.random.uniform(6.0, 8.0)
+            for follower in followers:
+                if follower is not broker:
+                    follower.is_lagging = True
+                    self._put_right_after(20.0, partial(self._catch_up, follower))
+        self.world.clock.after(delay_s, partial(self._take_offline, at, broker))
+
+    def _take_offline(self, at: TopicPartition, broker: Broker) -> None:
         timeout_s = self.world.plan.session_timeout_s
-        if self.random.random() < 0.5:
-            self.world.refusals.take_for(
-                Right(StateAddress(at.topic, at.partition).path, WRITE, at.topic, at.partition), 2 * timeout_s
-            )
-        self.random.choice((broker.fail_directory, partial(broker.crash, 3 * timeout_s), broker.lose_session))()
-        ask = partial(self._ask_to_move, at, broker.broker)
+        if broker.is_up:
+            self.random.choice((broker.fail_directory, partial(broker.crash, 4 * timeout_s), broker.lose_session))()
         for _ in range(6):
-            self.world.clock.after(self.random.uniform(0.0, timeout_s + 2.0), ask)
+            delay_s = self.random.uniform(0.0, 2 * timeout_s + 2.0)
+            self.world.clock.after(delay_s, partial(self._ask_to_move, at, broker.broker))
 
     def _ask_to_move(self, at: TopicPartition, *to: BrokerId) -> None:
         self.world.clients.ask(AlterReassignments((PartitionReassignment(at, to),)), f"reassign {at}→{list(to)}")
@@ -285,29 +314,42 @@ class Plots:
         self._fail_over()
 
     def raise_the_epoch_by_hand(self) -> None:
-        """A client raises the controller epoch while a claim over our own is in flight, which may never arrive."""
+        """A client raises the controller epoch just as a claim over our own arrives, which then fails unanswered."""
         leader = self.world.leading()
         if leader is None:
             return
-        version = self.world.zookeeper.nodes[EPOCH].version
+
+        def arrived(session: SessionId, operations: Sequence[Operation]) -> None:
+            claim = self.world.zookeeper.nodes.get(CLAIM)
+            raised = [o.data for o in operations if isinstance(o, SetData) and o.path == EPOCH]
+            if raised and claim is not None and claim.owner == session == leader.session:
+                self._at_arrival()
+                self.world.say("client", "raises the controller epoch")
+                self.world.write_at_once(SetData(EPOCH, raised[0]))
+                self.world.clock.after(0.0, partial(self._hang_up, leader))
+
+        self._at_arrival(arrived)
         leader.renew()
 
-        def look() -> None:
-            if leader.is_claiming:
-                self.world.clock.after(self.random.uniform(0.002, 0.03), overtake)
-            elif leader.is_up and self.world.clock.now < until:
-                self.world.clock.after(0.002, look)
+    def overtake_a_release(self) -> None:
+        """A broker's own controller takes over just as the leading one gives its claim up."""
+        leader, up = self.world.leading(), [broker for broker in self.world.brokers.values() if broker.is_up]
+        if leader is None or not up:
+            return
+        broker, for_s = self.random.choice(up).broker, self.random.uniform(0.5, 3.0)
 
-        def overtake() -> None:
-            if leader.is_claiming and not leader.connection.is_down:
-                leader.connection.drop(self.random.uniform(0.05, 1.0))
-                node = self.world.zookeeper.nodes[EPOCH]
-                if node.version == version:
-                    self.world.say("client", "raises the controller epoch")
-                    self.world.write_at_once(SetData(EPOCH, str(int(node.data) + 1).encode(), version))
+        def arrived(_: SessionId, operations: Sequence[Operation]) -> None:
+            of_the_claim = [type(operation) for operation in operations if operation.path == CLAIM]
+            if of_the_claim == [RemoveNode]:
+                self._at_arrival()
+                rule_briefly(self.world, broker, for_s)
 
-        until = self.world.clock.now + 5.0
-        look()
+        self._at_arrival(arrived)
+        self.random.choice((self.world.faults.stop_controller, self.world.faults.release_cluster))()
+
+    def _at_arrival(self, act: Callable[[SessionId, Sequence[Operation]], None] = lambda *_: None) -> None:
+        """What happens just before a transaction is put in order, until something else is to happen then."""
+        self.world.zookeeper.on_arrival = act
 
     def crash_between_pieces(self) -> None:
         """One part of a topic's writes is refused, and the controller that wrote the others dies."""
@@ -348,6 +390,15 @@ class Plots:
     def create_again_what_is_deleted(self) -> None:
         """A request is withdrawn and another one made, before a controller may have seen either."""
         self.random.choice((self._ask_again, self._ask_again, self._delete_again, self._begin_again))()
+
+    def replace_what_is_decided(self) -> None:
+        """A request is withdrawn and another made in its place while a decision about it is on its way."""
+        self.world.namesakes.at_next_decision = self.world.namesakes.replace
+        at = self._any_led()
+        if at is not None and self.random.random() < 0.7:
+            self.world.folder.ask_for(at)
+        elif self.world.has_partitions:
+            self.world.clients.legacy()
 
     def _again(self, path: str, first: bytes, second: bytes) -> None:
         """Both have version 0; chance decides the time between them, and how much the controller sees."""

@@ -77,6 +77,7 @@ class Refusals:
         self.world = world
         self.random = world.random
         self._taken: list[Right] = []
+        self._ever_taken: dict[str, None] = {}
         self._left: tuple[Right, ...] = ()
         self._shown_at: dict[str, float] = {}
         self._refused_at: dict[tuple[SessionId, str], deque[float]] = {}
@@ -128,6 +129,7 @@ class Refusals:
         if right.path in zookeeper.nodes:
             self.world.say("refusals", f"take {right.lost!r} at {right.path}")
             self._taken.append(right)
+            self._ever_taken[right.path] = None
             zookeeper.acls[right.path] = zookeeper.acls.get(right.path, Permission.ALL) & ~right.lost
             if READ in right.lost:
                 zookeeper.hidden.add(right.path)
@@ -219,6 +221,10 @@ class Refusals:
             if is_lost and right.topic == topic and (partition is None or right.partition in (None, partition)):
                 concern |= right.concern
         return concern
+
+    def ever_took(self, path: str) -> bool:
+        """Whether any right at a znode was ever taken."""
+        return path in self._ever_taken
 
     def hid_lately(self, path: str) -> bool:
         """Whether a controller may not have read a znode since it regained the right: it waits up to a minute."""

@@ -12,8 +12,8 @@ import pytest
 
 from controller.core.machine import Machine
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.messages.effects import Answer, Commit, Effect, Set, Tell, Write, operation
-from controller.core.messages.events import Event
+from controller.core.messages.effects import Answer, Commit, Delete, Effect, Set, Tell, Write, operation
+from controller.core.messages.events import CommitId, Event
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
@@ -24,9 +24,10 @@ from controller.core.transactions.proposal import Proposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
 from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.broken import Broken
+from tests.simulation.brokers import Broker
 from tests.simulation.network import ZkConnection
 from tests.simulation.world import World
-from tests.simulation.zookeeper import SetData
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import (
     NO_LEADER,
@@ -39,8 +40,10 @@ from zk_layout.ids import (
     SessionId,
     TopicName,
     TopicPartition,
+    ZnodeVersion,
     Zxid,
 )
+from zk_layout.znodes.admin import LegacyReassignmentAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -500,3 +503,50 @@ def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(m
     monkeypatch.setattr(deletion_writes, "dropped", lambda *_: None)
 
     assert "without a request" in broken_first(but="left over in /admin/delete_topics")
+
+
+def test_a_controller_gives_up_only_its_own_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0)
+    monkeypatch.setattr(world.checker, "_is_ours", lambda _: True)
+    one, other = world.zookeeper.open_session(), world.zookeeper.open_session()
+
+    world.zookeeper.multi(one, [MakeNode("/controller")])
+    world.checker.after_step()
+    world.zookeeper.multi(other, [RemoveNode("/controller"), MakeNode("/controller")])
+    world.checker.after_step()
+
+    world.zookeeper.multi(one, [RemoveNode("/controller")])
+    with pytest.raises(Broken, match="ended the claim of session"):
+        world.checker.after_step()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_controller_answers_the_request_that_it_was_shown(is_replaced: bool) -> None:
+    world = World(0)
+    world.sizes.is_tight = False
+    address = LegacyReassignmentAddress()
+    world.write_at_once(MakeNode(address.path))
+    controller: Any = SimpleNamespace(epoch=ControllerEpoch(1), session=SessionId(0), name="controller 100")
+    commit = Commit(CommitId(1), (operation(Delete(address, ZnodeVersion(0))),), ("it is done",))
+
+    world.namesakes.decided(controller, commit)
+    if is_replaced:
+        world.namesakes.replace(address.path)
+
+    wrong = world.namesakes.committed(controller, commit)
+    assert ("another than the one it was shown" in wrong) if wrong is not None else not is_replaced
+
+
+def test_no_live_replica_is_removed_for_a_dead_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = World(0).checker
+    one, two = BrokerId(1), BrokerId(2)
+    monkeypatch.setattr(Broker, "is_registered", property(lambda broker: broker.broker == two))
+    monkeypatch.setattr(Broker, "is_gone", lambda broker, _: broker.broker == one)
+    states = {AT: PartitionState(one, LeaderEpoch(0), ControllerEpoch(1), (one,))}
+    before = Topic({AT.partition: Assignment((one, two))})
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
+    checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))
+
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((one,))})
+    with pytest.raises(Broken, match="of which nobody lives"):
+        checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))

@@ -33,6 +33,7 @@ from tests.simulation.coverage import Coverage
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
+from tests.simulation.namesakes import Namesakes
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
 from tests.simulation.phases import Phases
@@ -52,6 +53,7 @@ from zk_layout.znodes import reassignments
 
 PATHS = (*PERSISTENT, reassignments.ROOT, "/controller_epoch")
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
+LAST_PLOT_S = 6.0
 QUIET_S = 150.0
 REST_S = 10.0
 MOST_RESTS = 6
@@ -149,6 +151,7 @@ class World:
         self.coverage = Coverage()
         self.network = Network(self.clock, self.random)
         self.checker = Checker(self)
+        self.namesakes = Namesakes(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False
@@ -232,6 +235,8 @@ class World:
         if self.aimed.is_in_use:
             self._again_and_again("aimed fault", self.plan.aimed_every_s, self.aimed.act)
             self._again_and_again("plot", self.plan.plot_every_s, self.plots.strike)
+            self._draw_from("last plot")
+            self._occurs_at(self.plan.busy_s - LAST_PLOT_S * self.random.random(), "last plot", self.plots.strike_last)
         self.run_until(self.plan.busy_s)
         self._is_healed = True
         self._draw_from("peace")

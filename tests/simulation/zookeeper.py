@@ -203,6 +203,7 @@ class ZooKeeper:
         self.zxid = Zxid(0)
         self.sessions: dict[SessionId, None] = {}
         self.hidden: set[str] = set()  # znodes that may neither be read nor listed
+        self.on_arrival: Callable[[SessionId, Sequence[Operation]], None] = lambda *_: None
         self.on_no_auth: Callable[[SessionId, str], None] = lambda *_: None
         self._on_event = on_event
         self._on_write = on_write

@@ -331,6 +331,7 @@ class ServerConnection:
         match kind:
             case protocol.Transaction.type:
                 operations = cursor.operations()
+                self._leader.on_arrival(session, operations)
                 done = self._leader.multi(session, operations)
                 self._transacted(session, operations, done)
                 parts = self._refused(done) if done.errors else self._done(operations, done)

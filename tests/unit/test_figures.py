@@ -38,7 +38,7 @@ from controller.settings.table import HTTP_PORT, SETTINGS
 from controller.wire import tagged
 from controller.wire.apis import ApiKey
 from controller.wire.versions import _RELEASES
-from controller.zk import bridge, reader, inspection
+from controller.zk import bridge, inspection, reader
 from metrics.replay.commands import cli, jobs
 from metrics.replay.events import splits
 from metrics.replay.files import indexing, reading

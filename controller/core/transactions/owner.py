@@ -36,6 +36,7 @@ from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import TopicName, ZnodeVersion, Zxid
 from zk_layout.watched import watched
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
 
@@ -72,6 +73,7 @@ class _UnderWay(Struct, eq=False):
 
 
 SHARED_FOLDERS = watched(follows_reassignments=True).families
+PROOFS = TopicAddress | StateAddress | ReplicaDeletionsAddress
 UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 
 
@@ -355,10 +357,10 @@ def _is_before(write: Write, fact: Fact) -> bool:
 
 
 def _is_written(write: Write, fact: Fact) -> bool:
-    """Whether a topic or state has the written value: while no other controller leads, no one else writes the same
-    there.
+    """Whether a znode that only controllers write has the written value: while no other controller leads, no one else
+    writes the same there.
     """
-    if isinstance(write, Delete) or not isinstance(write.address, TopicAddress | StateAddress) or fact.stat is None:
+    if isinstance(write, Delete) or not isinstance(write.address, PROOFS) or fact.stat is None:
         return False
     version = 0 if isinstance(write, Create) else write.expected + 1
     return fact.stat.version == version and fact.value == write.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
 from controller.core.messages.commands import LeaderAndIsr
-from controller.core.messages.effects import Effect, Notice, Set, Tell
+from controller.core.messages.effects import Create, Effect, Notice, Set, Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
@@ -15,6 +15,7 @@ from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 ID = TopicId("AAECAwQFBgcICQoLDA0ODw")
@@ -214,6 +215,22 @@ def test_where_neither_may_be_read_after_a_lost_answer_the_first_that_shows_late
     term.read(seen(STATE, TOLD))
 
     assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
+
+
+def test_the_account_of_owed_deletions_proves_what_was_written_with_it_to_an_unreadable_topic() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(ID, 0), state_fact("1", 0))
+    left, owed = Topic({PartitionId(0): Assignment(ids("1"))}, ID), ReplicaDeletions({PartitionId(0): ids("2")}, ID)
+    address = ReplicaDeletionsAddress(AT.topic)
+    writes = (Set(TOPIC, left, ZnodeVersion(0)), Create(address, owed))
+    out = term.out()
+    term.transactions.send(Duty(), (Proposal(topic_subject(AT.topic), (Atom(writes, ("a move",)),)),), out)
+    term.refuse(*commits(out.effects))
+
+    term.may_not_read(TOPIC)
+    term.read(present(address, owed, Stat(Zxid(20), Zxid(20), ZnodeVersion(0))))
+
+    assert pair(term) == (Assignment(ids("1")), state(1, "1"))
 
 
 def test_what_someone_else_has_written_is_no_proof_that_a_lost_answer_was_a_yes() -> None:
