@@ -141,7 +141,7 @@ HELP = {
     "": (f"(brokers {RELEASES})",),
     "reassign": (f"default.api.timeout.ms, {DEFAULT_API_TIMEOUT_MS}", f"({DEFAULT_MOVE_TIMEOUT_MS})"),
     "replay": (f"Spark above {cli.LOCAL_BYTES >> 30} GiB", f"[default: {DEFAULTS['jute.maxbuffer']}]"),
-    "status": (f"http://127.0.0.1:{HTTP_PORT} where no option", f"controller-2:{HTTP_PORT}"),
+    "status": (f"http://127.0.0.1:{HTTP_PORT} without options", f"controller-2:{HTTP_PORT}"),
 }
 
 
