@@ -1,6 +1,7 @@
-"""What does this process know of the cluster whether or not it leads, and what is a term handed?
+"""What does this process know of the cluster whether or not it leads, and which facts does a term get?
 
-Registered brokers, for clients that are passed on, and rights, where this process judges clients. A term reads more.
+It follows the registered brokers, to which it relays clients' requests, and ACLs if it authorizes clients. A term reads
+more.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from controller.zk.reader import Reader
 from zk_layout.ids import BrokerId
 from zk_layout.watched import RIGHTS, Watched, followed
 
-PATIENCE_S = 0.5  # less than a client waits for what is offered here: one that gives up first learns nothing
+PATIENCE_S = 0.5  # less than a client waits for an answer
 
 
 class ClusterFollower(SessionReader[Facts]):
     """Follows the cluster in each session of this process, and makes the facts of each term.
 
-    When a session ends, what was known in it counts until the next one has read everything. Until that has been done
-    once, what has been read so far counts: rights are closed until then.
+    After a session ends, its facts count until the next one has read everything. Before the first complete read, what
+    has been read so far counts; until then only super users may do anything.
     """
 
     part = "following the cluster"
@@ -41,40 +42,40 @@ class ClusterFollower(SessionReader[Facts]):
         *,
         judges: bool = False,
     ) -> None:
-        """Nothing is known. `bridge` is the present way to ZooKeeper.
+        """`bridge` returns the current connection to ZooKeeper.
 
-        With `judges` rights are followed, too, and `notice` hears which cannot be read, once.
+        With `judges` ACLs are followed, too, and `notice` receives each unreadable one once.
         """
         super().__init__(bridge, notice, troubles)
         self._what = followed(follows_rights=judges)
         self.state = ClusterState()
-        """What was read last."""
+        """The facts read last."""
         self._loaded: ClusterState | None = None
         self._has_brokers = asyncio.Event()
 
     def for_term(self, what: Watched, request_bytes: int) -> Facts:
-        """The facts of a term whose claim has been accepted: none yet, to be read in the session of the claim.
+        """Empty facts for a term whose claim has been accepted, to be read in the session of the claim.
 
-        All that a term decides by is read after its claim was answered, by the session that claimed: a server that has
-        answered a write shows it, and a session that moves to another server has that one catch up first (`Bridge`).
-        So no write before the claim is missed, and a later one is fenced or told by a watch. Facts that were followed
-        before the claim may be handed over here only if everything that may have changed until it was answered is
-        marked, and read again before `Loaded`.
+        A term decides only by what the session of its claim has read after the claim was answered: a server that has
+        answered a write shows it, and a session that moves to another server makes that one catch up first (`Bridge`).
+        So no write before the claim is missed, and a later one is fenced or triggers a watch. Facts followed before the
+        claim may be handed over here only if everything that may have changed before it was answered is marked, and
+        read again before `Loaded`.
         """
         bridge = self._bridge()
         return Facts(bridge, what, bulk=BulkReader(bridge, request_bytes=request_bytes))
 
     async def live_brokers(self) -> Sequence[LiveBroker]:
-        """The brokers that are registered, after `PATIENCE_S` at most.
+        """The registered brokers; waits for them up to `PATIENCE_S`.
 
-        A replica of ours is no broker: one that does not lead any more would send clients back.
+        Leaves out replicas of ours: one that no longer leads would send clients back.
         """
         await self._wait()
         known = sorted(self.state.brokers.items())
         return tuple(LiveBroker(b, seen.registration.endpoints) for b, seen in known if not seen.registration.is_ours)
 
     async def registered(self, broker: BrokerId) -> LiveBroker | None:
-        """What is registered with an id, a replica of ours included, after `PATIENCE_S` at most."""
+        """The broker, or replica of ours, registered with this id; waits up to `PATIENCE_S`."""
         await self._wait()
         seen = self.state.brokers.get(broker)
         return None if seen is None else LiveBroker(broker, seen.registration.endpoints)
@@ -100,7 +101,7 @@ class ClusterFollower(SessionReader[Facts]):
         return *unreadable.refusals, *unreadable.malformed
 
     def _heard(self, state: ClusterState) -> None:
-        """Say which rights cannot be read, and why. Terms name the rest."""
+        """Give a notice for each unreadable ACL, with the reason. Terms do so for other znodes."""
         if state.brokers and state is self.state:
             self._has_brokers.set()
         changes = state.take_changes()
@@ -109,7 +110,7 @@ class ClusterFollower(SessionReader[Facts]):
         for path, reason in changes.refused:
             text = f"{reason}; what it might deny is denied until it can be read"
             self._name_rights(path, Notice("unreadable znode", text))
-        if state is self._loaded:  # of one that is still being read, nothing is known to be mended
+        if state is self._loaded:  # a state that is still loading does not show that a znode is readable again
             self._named = {path: text for path, text in self._named.items() if path in state.unreadable}
 
     def _name_rights(self, path: str, notice: Notice) -> None:

@@ -1,4 +1,4 @@
-"""What has one session shown of the cluster: who reads it, what does it come to, and who folds it?"""
+"""Which facts has one ZooKeeper session read, and who folds them?"""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zk_layout.watched import Watched
 
 
 class Facts:
-    """A reader, and the state that is folded from what it reads. The process makes them, whether or not it leads.
+    """A reader and the state folded from it. The process makes them, whether or not it leads.
 
-    While no term has them, each event is folded here. After `hand_over` the term hears the events instead and folds
-    them in its turns, so that its turns stay bounded and its journal whole. The state then belongs to that term, which
-    amends it and ends with events that it has not folded: no other term is given it afterwards.
+    Until `hand_over` each event is folded here. Afterwards the term receives the events and folds them in its turns, so
+    that its turns stay bounded and its journal complete. The state then belongs to that term, which amends it and may
+    end with events that it has not folded: no other term gets it.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Facts:
         folded: Callable[[ClusterState], None] = lambda _: None,
         bulk: BulkReader | None = None,
     ) -> None:
-        """`notice` hears of names that are none of Kafka's; `folded` is called after each event that is folded here."""
+        """`notice` receives names that Kafka does not use; `folded` is called after each event folded here."""
         self.state = ClusterState()
         self.reader = Reader(bridge, self._hear, notice=self._say, bulk=bulk, what=what)
         self._emit: Callable[[Event], None] = self._fold
@@ -38,16 +38,16 @@ class Facts:
         self._folded = folded
 
     def hand_over(self, emit: Callable[[Event], None], notice: Callable[[Notice], None]) -> ClusterState:
-        """From now on `emit` hears what is read; the state as it was folded until now. Once only."""
-        assert self._emit == self._fold, "another term has had these facts"
+        """Send `emit` every later event, and return the state as folded so far. Works once."""
+        assert self._emit == self._fold, "these facts were handed over before"
         self._emit, self._notice = emit, notice
         return self.state
 
     async def load(self) -> None:
-        """Read everything, and say `Loaded`; what changes afterwards is read by itself, until the reader is stopped.
+        """Read everything, then emit `Loaded`. Later changes are read as they happen, until the reader is stopped.
 
         Raises:
-            SessionEnded: the session expired meanwhile.
+            SessionEnded: the session has expired.
             Refused: ZooKeeper does not let us list what is indispensable.
         """
         await self.reader.load()
