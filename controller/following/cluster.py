@@ -86,7 +86,7 @@ class ClusterFollower(SessionReader[Facts]):
                 await self._has_brokers.wait()
 
     def _begin(self, bridge: Bridge) -> tuple[Facts, Reader]:
-        facts = Facts(bridge, self._what, notice=self._notice, folded=self._heard)
+        facts = Facts(bridge, self._what, folded=self._heard)
         if self._loaded is None:
             self.state = facts.state
         return facts, facts.reader

@@ -26,15 +26,14 @@ class Facts:
         bridge: Reads,
         what: Watched,
         *,
-        notice: Callable[[Notice], None] = lambda _: None,
         folded: Callable[[ClusterState], None] = lambda _: None,
         bulk: BulkReader | None = None,
     ) -> None:
-        """`notice` receives names that Kafka does not use; `folded` is called after each event folded here."""
+        """`folded` is called after each event folded here. Names that Kafka does not use are the term's to report."""
         self.state = ClusterState()
         self.reader = Reader(bridge, self._hear, notice=self._say, bulk=bulk, what=what)
         self._emit: Callable[[Event], None] = self._fold
-        self._notice = notice
+        self._notice: Callable[[Notice], None] = lambda _: None
         self._folded = folded
 
     def hand_over(self, emit: Callable[[Event], None], notice: Callable[[Notice], None]) -> ClusterState:

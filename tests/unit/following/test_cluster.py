@@ -86,6 +86,15 @@ def test_brokers_are_those_that_are_registered_but_for_replicas_of_ours(followin
     assert following.process.do(following.follower.registered(BrokerId(2))) is None
 
 
+def test_a_name_that_kafka_does_not_use_is_left_to_terms_to_report(following: Following) -> None:
+    """A leader would report it twice."""
+    following.ensemble.write(MakeNode(f"{brokers.ROOT}/seven"), MakeNode(f"{OF_TOPICS}/odd name"), registered(1))
+    following.begin()
+    following.until(1)
+
+    assert [notice for notice in following.notices if notice.kind == "unknown znode"] == []
+
+
 def test_brokers_that_come_and_go_are_known_through_lost_sessions(following: Following) -> None:
     following.begin()
     assert following.ids() == []
@@ -209,7 +218,7 @@ def test_facts_are_folded_without_a_term_and_handed_over_as_they_are(following: 
 
     assert state is facts.state
     assert list(state.brokers) == [1, 2]
-    with pytest.raises(AssertionError, match="another term has had these facts"):
+    with pytest.raises(AssertionError, match="handed over before"):
         facts.hand_over(heard.append, following.notices.append)
     facts.reader.stop()
 
