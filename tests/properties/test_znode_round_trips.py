@@ -161,7 +161,7 @@ def assignments(draw: st.DrawFn) -> topics.Assignment:
 @st.composite
 def producer_id_blocks(draw: st.DrawFn) -> ProducerIdBlock:
     first, last = sorted(draw(st.tuples(*[st.integers(0, HIGHEST_PRODUCER_ID)] * 2)))
-    return ProducerIdBlock(draw(ids), first, last)
+    return ProducerIdBlock(draw(ids | st.just(BrokerId(-1))), first, last)
 
 
 VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {

@@ -1,6 +1,6 @@
 """Which producer ids were allocated last: `/latest_producer_id_block`?
 
-Source: Kafka's ProducerIdBlockZNode; KIP-730.
+Source: Kafka's ProducerIdBlockZNode and, for KRaft, ZkMigrationClient.writeProducerId; KIP-730.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import Broker
+from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
 from zk_layout.ids import BrokerId
 
@@ -25,7 +25,9 @@ class ProducerIdBlockAddress(Struct, frozen=True, gc=False):
 
 
 class ProducerIdBlock(Struct, frozen=True):
-    """The ids from `first` to `last`, both included, and the broker that got them."""
+    """The ids from `first` to `last`, both included, and the broker that got them; -1 if KRaft wrote the block, which
+    during a migration records only what was handed out.
+    """
 
     broker: BrokerId
     first: int
@@ -37,7 +39,7 @@ _DECIMAL = re.compile(r"[0-9]+")
 
 
 class _Json(Struct):
-    broker: Broker
+    broker: Annotated[BrokerId, Meta(ge=-1, le=INT32_MAX)]
     block_start: _Digits
     block_end: _Digits
 
@@ -50,6 +52,8 @@ def decode(data: bytes) -> ProducerIdBlock | None:
 
     >>> decode(b'{"version":1,"broker":2,"block_start":"1000","block_end":"1999"}')
     ProducerIdBlock(broker=2, first=1000, last=1999)
+    >>> decode(b'{"version":1,"broker":-1,"block_start":"2000","block_end":"2999"}')
+    ProducerIdBlock(broker=-1, first=2000, last=2999)
 
     Raises:
         Undecodable: not a block's JSON, or no range of ids.

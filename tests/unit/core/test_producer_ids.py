@@ -17,7 +17,7 @@ from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import BrokerEpoch, BrokerId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
+from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress, decode
 
 AT = ProducerIdBlockAddress()
 
@@ -134,6 +134,15 @@ def test_a_request_of_a_brokers_former_life_is_refused() -> None:
     desk.ask(1, broker=3, epoch=2)
 
     assert desk.turn() == ([refused(1, ErrorCode.STALE_BROKER_EPOCH)], None)
+
+
+def test_the_block_that_a_kraft_controller_recorded_is_followed_by_the_next() -> None:
+    """Its broker is -1: after a migration to KRaft was rolled back, every broker needs new producer ids."""
+    recorded = decode(b'{"version":1,"broker":-1,"block_start":"4000","block_end":"4999"}')
+    desk = Desk("1,2", present(AT, recorded, Stat(Zxid(10), Zxid(50), ZnodeVersion(4))))
+    desk.ask(1, broker=1)
+
+    assert desk.turn() == ([], Set(AT, ProducerIdBlock(1, 5000, 5999), 4))
 
 
 @pytest.mark.parametrize("value", [Malformed("no JSON", 3), ProducerIdBlock(BrokerId(9), 0, HIGHEST_PRODUCER_ID)])
