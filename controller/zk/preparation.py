@@ -42,16 +42,25 @@ async def create_parents(bridge: Bridge) -> None:
 
 
 async def create_missing(bridge: Bridge, path: str) -> None:
-    full, chroot = bridge.full(path), bridge.full("/").rstrip("/")
-    ends = [at for at, letter in enumerate(full) if letter == "/" and at] + [len(full)]
-    if (await bridge.exists(path))[0] is not None:
-        return
-    for end in ends:
-        # Above the cluster, Kafka too decides by the whole path.
-        below = full[len(chroot) : end] or full[:end]
-        reply = await bridge.read(Create(full[:end], acl=bridge.acl(below)))
-        if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
-            raise Refused(full[:end], reply.code)
+    """Create a znode, and those above it that are missing, unless it exists.
+
+    Raises:
+        Refused: ZooKeeper does not let us.
+    """
+    if (await bridge.exists(path))[0] is None:
+        await _create(bridge, bridge.full(path))
+
+
+async def _create(bridge: Bridge, full: str) -> None:
+    """Source: Kafka's KafkaZkClient.createRecursive: parents that exist are left alone, since they may be closed."""
+    # Above the cluster, Kafka too chooses the ACL by the whole path.
+    acl = bridge.acl(full.removeprefix(bridge.full("/").rstrip("/")) or full)
+    reply = await bridge.read(Create(full, acl=acl))
+    if reply.code == protocol.NO_NODE:
+        await _create(bridge, full.rpartition("/")[0])
+        reply = await bridge.read(Create(full, acl=acl))
+    if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
+        raise Refused(full, reply.code)
 
 
 async def blocker(bridge: Bridge) -> str | None:
