@@ -73,4 +73,4 @@ def test_the_process_leads_again_after_zookeeper_was_restored_from_an_older_copy
             assert int(zk.get("/controller_epoch")[0]) <= epoch + 1
             assert json.loads(zk.get(f"/brokers/ids/{OWN_ID}")[0])["port"]
         assert replica.process.pid == pid
-        assert any("restored from an older copy" in str(record) for record in replica.log(began))
+        assert any("a restore from an older copy" in str(record) for record in replica.log(began))
