@@ -21,6 +21,9 @@ from zk_layout.znodes.configs import UNCLEAN_ELECTION
 
 POLICY = "create.topic.policy.class.name"
 _KINDS = {one.key: one.kind for one in SETTINGS}
+_DEFAULTS = {
+    one.key: shown(one.key, one.default) for one in SETTINGS if one.key in PROTECTING and one.default is not None
+}
 
 
 class BrokerSettings(Struct, frozen=True):
@@ -74,15 +77,22 @@ def inherited(reported: Collection[BrokerSettings], given: frozenset[str]) -> In
 
 
 def difference(before: Inherited, now: Inherited) -> str:
-    """The changes, as text.
+    """The changes of what is in force, as text; empty without any. What brokers do not report has Kafka's default.
 
     >>> difference(Inherited({"num.partitions": 1}), Inherited({"num.partitions": 3}))
     'num.partitions is 3 now, and was 1'
+    >>> difference(Inherited(), Inherited({"num.partitions": 1}))
+    ''
     """
-    old, new = before.shown(), now.shown()
+    show = _in_force if before.are_known == now.are_known else Inherited.shown
+    old, new = show(before), show(now)
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     texts = [f"{key} is {new.get(key, 'not known')} now, and was {old.get(key, 'not known')}" for key in changed]
-    return ", ".join(texts) or "they are known now"
+    return ", ".join(texts) or ("" if before.are_known == now.are_known else "they are known now")
+
+
+def _in_force(inherited: Inherited) -> dict[str, str]:
+    return _DEFAULTS | inherited.shown()
 
 
 def _unclean(reported: Collection[BrokerSettings]) -> bool | None:

@@ -169,6 +169,17 @@ def test_a_roll_of_the_brokers_is_followed_at_the_first_that_protects_and_the_la
     assert changed(world)[1:] == ["settings of the brokers: delete.topic.enable is true now, and was false"]
 
 
+def test_a_newer_broker_that_also_reports_a_default_begins_no_new_term() -> None:
+    """Brokers before 2.7 have no quotas on changes of topics: the first upgraded one reports Kafka's default of 11."""
+    world = World().runs(deleting("true"), deleting("true"))
+    world.passes()
+
+    for windows, changes in (("11", 0), ("7", 1)):
+        world.restarts(1, Broker(settings={"delete.topic.enable": "true", "controller.quota.window.num": windows}))
+        world.goes_on(10.0)
+        assert len(changed(world)) == changes
+
+
 def test_a_broker_that_is_away_counts_as_it_was_for_a_while() -> None:
     world = World().runs(deleting("true"), deleting("false"))
     world.passes()
