@@ -25,7 +25,7 @@ from controller.wire.requests import decode_header
 from tests.benchmarks.filling import Shape
 from zk_layout.ids import BrokerId, TopicPartition
 
-_UNDERSTOOD = COMMANDS.keys() | {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_LOG_DIRS}
+_UNDERSTOOD = COMMANDS.keys() | {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS}
 
 
 class Progress(Struct, frozen=True):
