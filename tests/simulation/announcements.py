@@ -9,7 +9,7 @@ from controller.core.messages.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
 from tests.simulation.refusals import Concern
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -28,6 +28,7 @@ class Announcements:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._let_go: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], LeaderEpoch] = {}
+        self._doomed: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], tuple[LeaderEpoch, Zxid]] = {}
         self._begun_in: dict[TopicPartition, ControllerEpoch | None] = {}
         self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
@@ -54,7 +55,7 @@ class Announcements:
                 for view in partitions:
                     self._view_is_true(view)
             case StopReplica():
-                self.deletion_sent(tell)
+                self.deletion_sent(tell, controller.seen_zxid)
 
     def begun(self, at: TopicPartition, term: ControllerEpoch | None) -> None:
         """A partition got its first state, in a term of ours or from another writer."""
@@ -86,8 +87,11 @@ class Announcements:
         if _term(tell) in self._led.get(at, ()):
             raise Broken(f"broker {tell.broker} gets {at} as new, and has heard of it before")
 
-    def deletion_sent(self, tell: Tell) -> None:
-        """Note the replicas that are unwanted when the controller orders their deletion."""
+    def deletion_sent(self, tell: Tell, seen: Zxid | None = None) -> None:
+        """Note the replicas that are unwanted when the controller orders their deletion.
+
+        `seen` is how far ZooKeeper's history has reached the controller; None: to its end.
+        """
         assert isinstance(tell.command, StopReplica)
         for stop in tell.command.stops:
             written = self._checker.read(TopicAddress(stop.topic).path)  # the checker hears of it only after this
@@ -98,6 +102,21 @@ class Announcements:
                 self._led.get(at, {}).pop(_term(tell), None)
             if stop.is_deletion and (assignment is None or tell.broker not in assignment.target):
                 self._let_go[tell.controller_epoch, tell.broker, at] = stop.leader_epoch
+            if stop.is_deletion:
+                self._note_doomed(tell, at, stop.leader_epoch, seen)
+
+    def _note_doomed(self, tell: Tell, at: TopicPartition, epoch: LeaderEpoch, seen: Zxid | None) -> None:
+        """Note whether the command was sent for a request to delete this very topic."""
+        key, born = (tell.controller_epoch, tell.broker, at), self._checker.born(at.topic)
+        if born is not None and self._checker.is_to_be_deleted(at.topic, seen):
+            self._doomed[key] = epoch, born
+        else:
+            self._doomed.pop(key, None)
+
+    def _is_doomed(self, broker: BrokerId, at: TopicPartition, tell: Tell, epochs: list[LeaderEpoch]) -> bool:
+        """Whether a request that was withdrawn only afterwards made a controller send this command."""
+        epoch, born = self._doomed.get((tell.controller_epoch, broker, at), (None, None))
+        return epoch in epochs and born == self._checker.born(at.topic)
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
         """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
@@ -163,7 +182,8 @@ class Announcements:
 
         A replica that was to be deleted and is wanted again may be deleted first: it returns empty. Mostly the leader
         epoch shows that; but the controller may have died before it raised that. And an unclean election may choose
-        one that has not deleted its log yet: it does so before it leads.
+        one that has not deleted its log yet: it does so before it leads. A topic deletion that brokers have heard of
+        goes on when its request is withdrawn: docs/decisions/0026.
         """
         checker = self._checker
         state, topic = checker.states.get(at), checker.topics.get(at.topic)
@@ -172,6 +192,8 @@ class Announcements:
         stops = tell.command.stops if isinstance(tell.command, StopReplica) else ()
         epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
         given_up = checker.lost.get(at, LeaderEpoch(0))
+        if self._is_doomed(model.broker, at, tell, epochs):
+            return
         is_older = 0 <= max(epochs, default=given_up) < given_up
         is_at_any_price = is_older and not checker.has_led_since(model.broker, at, given_up)
         if state is not None and model.broker in state.isr and not is_at_any_price:

@@ -46,6 +46,7 @@ class Checker:
         self.written_at: dict[TopicPartition, float] = {}
         self.state_written_at = 0.0
         self.unwanted: dict[TopicName, None] = {}
+        self._withdrawn_at: dict[TopicName, Zxid] = {}  # the requests to delete a topic that is still there
         self.topics: dict[TopicName, Topic] = {}
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
@@ -234,6 +235,7 @@ class Checker:
             if left:
                 raise Broken(f"topic {name} was deleted while {broker.name} still has {left}")
         del self.topics[name]
+        self._withdrawn_at.pop(name, None)
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
             self.announcements.forget(at)
@@ -255,10 +257,21 @@ class Checker:
         topic = self.world.zookeeper.nodes.get(TopicAddress(name).path)
         if mark is None and topic is not None and is_ours and name in self.unwanted:
             raise Broken(f"the request to delete {name} is gone, and the topic is still there")
+        if mark is None and topic is not None and name in self.unwanted:
+            self._withdrawn_at[name] = Zxid(self.world.zookeeper.nodes[DELETE_TOPICS].pzxid)
         if mark is None or topic is None or mark.czxid < topic.czxid:
             self.unwanted.pop(name, None)
         else:
             self.unwanted[name] = None
+
+    def is_to_be_deleted(self, name: TopicName, seen: Zxid | None) -> bool:
+        """Whether a request to delete this topic exists, or was withdrawn after what a controller has seen."""
+        return name in self.unwanted or (seen is not None and seen < self._withdrawn_at.get(name, Zxid(0)))
+
+    def born(self, name: TopicName) -> Zxid | None:
+        """The transaction that created a topic: another topic of that name has another one."""
+        node = self.world.zookeeper.nodes.get(TopicAddress(name).path)
+        return None if node is None else Zxid(node.czxid)
 
     def _assignment_is_sane(self, at: TopicPartition, assignment: Assignment) -> None:
         history = self.assigned.setdefault(at, {})

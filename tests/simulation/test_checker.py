@@ -43,7 +43,7 @@ from zk_layout.ids import (
     ZnodeVersion,
     Zxid,
 )
-from zk_layout.znodes.admin import LegacyReassignmentAddress
+from zk_layout.znodes.admin import LegacyReassignmentAddress, TopicDeletionAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -226,6 +226,68 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
+
+
+class Withdrawn:
+    """Topic `AT` has its only replica at broker 1; its deletion is requested, and the request withdrawn."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.topic, self.request = TopicAddress(AT.topic).path, TopicDeletionAddress(AT.topic).path
+        self.begin()
+
+    def begin(self) -> None:
+        one = BrokerId(1)
+        value = catalog.encode(Topic({AT.partition: Assignment((one,))}))
+        self.write(MakeNode(self.topic, value))
+        self.world.checker.states[AT] = PartitionState(one, LeaderEpoch(3), ControllerEpoch(1), (one,))
+
+    def write(self, *operations: MakeNode | RemoveNode) -> Zxid:
+        """Other clients write; return the zxid."""
+        self.world.zookeeper.multi(self.world.zookeeper.open_session(), operations)
+        self.world.checker.after_step()
+        return self.world.zookeeper.zxid
+
+    def send(self, seen: Zxid | None = None) -> None:
+        self.world.checker.announcements.deletion_sent(stop_replica(1), seen)
+
+    def carry_out(self) -> None:
+        model: Any = SimpleNamespace(broker=BrokerId(1))
+        self.world.checker.announcements.deleted(model, AT, stop_replica(1))
+
+
+@pytest.mark.parametrize("is_shown", [True, False], ids=["sent before", "sent before it was shown"])
+def test_a_topic_deletion_that_was_sent_may_be_carried_out_after_its_request_is_withdrawn(is_shown: bool) -> None:
+    topic = Withdrawn()
+    requested_at = topic.write(MakeNode(topic.request))
+    if is_shown:
+        topic.send()
+    topic.write(RemoveNode(topic.request))
+    if not is_shown:
+        topic.send(requested_at)
+
+    topic.carry_out()
+
+
+def test_a_topic_deletion_that_is_sent_after_its_request_was_withdrawn_is_seen() -> None:
+    topic = Withdrawn()
+    topic.write(MakeNode(topic.request))
+    topic.send()
+    topic.send(topic.write(RemoveNode(topic.request)))
+
+    with pytest.raises(Broken, match="being in its ISR"):
+        topic.carry_out()
+
+
+def test_a_topic_deletion_that_is_carried_out_against_the_next_topic_of_that_name_is_seen() -> None:
+    topic = Withdrawn()
+    topic.write(MakeNode(topic.request))
+    topic.send()
+    topic.write(RemoveNode(topic.topic), RemoveNode(topic.request))
+    topic.begin()
+
+    with pytest.raises(Broken, match="being in its ISR"):
+        topic.carry_out()
 
 
 def elected_at_any_price() -> World:
