@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,3 +30,6 @@ class Announcements(Protocol):
 
     def note_making(self, at: TopicPartition, making: Making) -> None:
         """Note replicas that a proposal creates; brokers are sent them as new if ZooKeeper accepts the write."""
+
+    def note_known(self, broker: BrokerId, partitions: Iterable[TopicPartition]) -> None:
+        """Note that a broker is sent its replicas as existing ones: it may make their logs, so they are new no more."""

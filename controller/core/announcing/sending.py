@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core.announcing.announcements import Announcements
-from controller.core.messages.commands import Command, ReplicaStop, StopReplica
+from controller.core.messages.commands import Command, LeaderAndIsr, ReplicaStop, StopReplica
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.core.messages.outbox import Outbox
@@ -17,7 +17,7 @@ WITHHELD = "withheld replica deletion"
 
 
 def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announcements, out: Outbox) -> None:
-    """Send a command to a broker; replicas that it deletes count as deleted from now on.
+    """Send a command to a broker; replicas that it deletes count as deleted, and others that it hears of as known.
 
     Withholds, whatever a duty has decided, the deletion of a replica whose records may be needed.
     """
@@ -29,6 +29,8 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announceme
                 return
             command = StopReplica(stops)
         _note_log_deletions(broker, stops, cluster, noted)
+    if isinstance(command, LeaderAndIsr):
+        noted.note_known(broker, (TopicPartition(seen.topic, seen.partition) for seen in command.partitions))
     out.send(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
 
 

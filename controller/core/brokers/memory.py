@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct, field
 
@@ -49,6 +49,13 @@ class BrokersMemory(Struct, frozen=True, eq=False):
     def note_making(self, at: TopicPartition, making: Making) -> None:
         """Note replicas that a proposal creates."""
         self.made[at] = making
+
+    def note_known(self, broker: BrokerId, partitions: Iterable[TopicPartition]) -> None:
+        """Note replicas that a broker is sent as existing ones, in a full update before their leader epoch rises."""
+        for at in partitions if self.made else ():
+            made = self.made.get(at)
+            if made is not None and broker in made.replicas:
+                self.made[at] = Making(made.written, made.replicas - {broker})
 
     def take_made(self, at: TopicPartition, held: Partition) -> frozenset[BrokerId]:
         """Take the replicas that are new to brokers because this controller has just created them.

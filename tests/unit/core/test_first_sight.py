@@ -155,6 +155,26 @@ def test_an_added_replica_is_new_once() -> None:
     assert new(play) == {}
 
 
+@pytest.mark.parametrize(
+    ("returns", "are_new"),
+    [(3, {"orders-0": {4}}), (1, {}), (2, {"orders-0": {3, 4}})],
+    ids=["added", "leader", "other"],
+)
+def test_an_added_replica_is_new_no_more_once_a_full_update_has_listed_it(
+    returns: int, are_new: dict[str, set[int]]
+) -> None:
+    """ZooKeeper refuses the leader epoch at first, and a broker returns meanwhile: the log may have been made."""
+    play = Play("set writes_a_transaction=1", "brokers 1,2,3,4", "topic orders 0=1,2", "elect", f"refuse {STATE}")
+    play.do("ask reassign orders-0 to=3,4", "time +10s")
+    assert some(play.do(f"broker {returns} bounces"), "LeaderAndIsr orders-0", "leader_epoch=0", "adding=[3, 4]")
+    assert new(play) == {}
+
+    told = play.do(f"allow {STATE}", "time +60s")
+
+    assert some(told, "LeaderAndIsr orders-0", "leader_epoch=1", "adding=[3, 4]")
+    assert new(play) == are_new
+
+
 def test_a_replica_that_still_owes_its_deletion_is_not_new_when_it_is_added_again() -> None:
     play = cluster("ask reassign orders-0 to=1,4", "broker 4 hangs", "ask cancel orders-0")
 
