@@ -19,8 +19,10 @@ from zk_layout.ids import (
     ZnodeVersion,
     Zxid,
 )
+from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
 
@@ -139,6 +141,14 @@ class Cluster:
     def is_unreadable(self, address: Address) -> bool:
         """Whether a znode cannot be read now: its content may be unknown, or outdated."""
         return address.path in self._state.unreadable
+
+    def account_unreadable(self, of: TopicName) -> str | None:
+        """The znode that would show which brokers owe deletions of a topic's former replicas, if it cannot be read now.
+
+        Without the folder's children it is unknown whether there is an account at all.
+        """
+        unreadable, account = self._state.unreadable, ReplicaDeletionsAddress(of).path
+        return next((path for path in (account, replica_deletions.ROOT) if path in unreadable), None)
 
     def is_missing(self, at: TopicPartition) -> bool:
         """Whether there is no such partition, as far as its topic's znode can be read."""

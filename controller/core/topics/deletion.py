@@ -34,7 +34,6 @@ from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import TopicConfigAddress
-from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 
 DURING_DELETE = LeaderEpoch(-2)  # obeyed whatever leader epoch a broker knows
 NOTICE = "delayed topic deletion"
@@ -62,7 +61,8 @@ class _Deletion(Struct):
         `rounds` are still to be sent, at most one that has begun and one that has not. `asked`, `confirmed` and
         `refused` are by broker, since it registered; `left` is what is not confirmed, as far as the last round has
         come. Of `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet.
-        `found` is the result of a survey; `is_surveying`: one is under way.
+        `found` is the result of a survey; `is_surveying`: one is under way. `lacks_account`: it waits, with a notice,
+        until it can be read which former replicas brokers still have.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round()])
@@ -76,7 +76,7 @@ class _Deletion(Struct):
     is_surveying: bool = False
     found: tuple[tuple[Address, ZnodeVersion], ...] | None = None
     noticed: set[BrokerId] = field(default_factory=set)
-    is_unknown_noticed: bool = False
+    lacks_account: bool = False
 
     def announce_again(self, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
         """Schedule another round through all partitions."""
@@ -116,6 +116,10 @@ class TopicDeletions:
                 self._announce_again(name)
         for name, former in changes.topics.items() if self._deletions else ():
             if name in self._deletions and self._is_owed_anew(name, former):
+                self._announce_again(name)
+        for name, deletion in self._deletions.items():
+            if deletion.lacks_account and self._cluster.account_unreadable(name) is None:
+                deletion.lacks_account = False  # that nothing is owed is no fact about the topic: go on all the same
                 self._announce_again(name)
         return too_late
 
@@ -299,8 +303,7 @@ class TopicDeletions:
         deletion = self._deletions.get(name)
         if deletion is None or deletion.rounds:
             return ()
-        is_owed_unknown = cluster.is_unreadable(ReplicaDeletionsAddress(name))
-        if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):
+        if topic.is_malformed or cluster.account_unreadable(name) is not None or self._unconfirmed(deletion):
             self._say_what_is_awaited(topic, deletion, out)
             return ()
         if deletion.needs_config:
@@ -327,10 +330,10 @@ class TopicDeletions:
         return {broker: len(left[broker]) for broker in sorted(left) if broker not in controllers}
 
     def _say_what_is_awaited(self, topic: TopicView, deletion: _Deletion, out: Outbox) -> None:
-        owed = ReplicaDeletionsAddress(topic.name)
-        if self._cluster.is_unreadable(owed) and not deletion.is_unknown_noticed:
-            deletion.is_unknown_noticed = True
-            why = f"{owed.path} cannot be read: which brokers still have former replicas is not known"
+        account = self._cluster.account_unreadable(topic.name)
+        if account is not None and not deletion.lacks_account:
+            deletion.lacks_account = True
+            why = f"{account} cannot be read: which brokers still have former replicas is not known"
             out.notice(NOTICE, f"topic {topic.name} cannot be deleted yet: {why}")
         for broker, count in self._unconfirmed(deletion).items():
             if self._is_eligible(broker, deletion) or broker in deletion.noticed:

@@ -14,7 +14,7 @@ from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, LeaderEpoch, TopicId, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
-from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
+from zk_layout.znodes.replica_deletions import ROOT, ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 FORMER, LATTER = TopicId("F" * 22), TopicId("L" * 22)
@@ -205,3 +205,49 @@ def test_no_topic_is_deleted_while_it_cannot_be_read_which_brokers_have_former_r
 
     assert some(lines, "tell 2  StopReplica orders-0", "delete")
     assert some(lines, "topic orders is deleted")
+
+
+def deleted_unseen(*more: str, hidden: str) -> tuple[Play, list[str]]:
+    """A broker that is away still has a former replica; the next controller may not read which."""
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 2 dies", "ask reassign orders-0 to=1", *more)
+    play.theatre.zookeeper.hidden.add(hidden)
+    return play, play.do("elect 101", "delete topic orders", "time +60s")
+
+
+@pytest.mark.parametrize("hidden", [OWED, ROOT])
+def test_a_topic_stays_while_it_is_unknown_who_has_former_replicas(hidden: str) -> None:
+    play, lines = deleted_unseen(hidden=hidden)
+
+    assert some(lines, "notice (delayed topic deletion)", hidden)
+    assert not some(lines, "topic orders is deleted")
+
+    play.theatre.zookeeper.hidden.clear()
+    assert not some(play.do("time +60s"), "topic orders is deleted")
+    lines = play.do("broker 2 returns", "time +60s")
+
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert some(lines, "topic orders is deleted")
+
+
+@pytest.mark.parametrize("hidden", [OWED, ROOT])
+def test_a_topic_goes_as_soon_as_nothing_is_known_to_be_left(hidden: str) -> None:
+    play, lines = deleted_unseen("broker 2 returns", hidden=hidden)
+    assert play.data(OWED) is None
+    assert bool(some(lines, "topic orders is deleted")) == (hidden == OWED)
+
+    play.theatre.zookeeper.hidden.clear()
+    lines += play.do("time +60s")
+
+    assert some(lines, "topic orders is deleted")
+
+
+@pytest.mark.parametrize("how", ["hidden", "malformed"])
+def test_a_topic_goes_once_an_unreadable_account_is_removed(how: str) -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", f"malformed {OWED}")
+    play.theatre.zookeeper.hidden.update({OWED} if how == "hidden" else ())
+    assert not some(play.do("elect", "delete topic orders", "time +60s"), "topic orders is deleted")
+
+    play.theatre.zookeeper.hidden.clear()
+    lines = play.do(f"remove {OWED}", "time +60s")
+
+    assert some(lines, "topic orders is deleted"), lines
