@@ -61,8 +61,7 @@ class _Deletion(Struct):
         `rounds` are still to be sent, at most one that has begun and one that has not. `asked`, `confirmed` and
         `refused` are by broker, since it registered; `left` is what is not confirmed, as far as the last round has
         come. Of `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet.
-        `found` is the result of a survey; `is_surveying`: one is under way. `lacks_account`: it waits, with a notice,
-        until it can be read which former replicas brokers still have.
+        `found` is the result of a survey; `is_surveying`: one is under way.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round()])
@@ -76,7 +75,6 @@ class _Deletion(Struct):
     is_surveying: bool = False
     found: tuple[tuple[Address, ZnodeVersion], ...] | None = None
     noticed: set[BrokerId] = field(default_factory=set)
-    lacks_account: bool = False
 
     def announce_again(self, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
         """Schedule another round through all partitions."""
@@ -98,6 +96,8 @@ class TopicDeletions:
         self._announcements = announcements
         self._deletions: dict[TopicName, _Deletion] = {}
         self._to_announce: dict[TopicName, None] = {}
+        # Those that wait, with a notice, until it can be read which former replicas brokers still have.
+        self._lack_accounts: dict[TopicName, None] = {}
         self._withdrawn = memory.withdrawn
 
     # ---- following ------------------------------------------------------------------------------------------
@@ -117,10 +117,10 @@ class TopicDeletions:
         for name, former in changes.topics.items() if self._deletions else ():
             if name in self._deletions and self._is_owed_anew(name, former):
                 self._announce_again(name)
-        for name, deletion in self._deletions.items():
-            if deletion.lacks_account and self._cluster.account_unreadable(name) is None:
-                deletion.lacks_account = False  # that nothing is owed is no fact about the topic: go on all the same
-                self._announce_again(name)
+        for name in [one for one in self._lack_accounts if self._cluster.account_unreadable(one) is None]:
+            del self._lack_accounts[name]
+            if name in self._deletions:
+                self._announce_again(name)  # that nothing is owed is no fact about the topic: go on all the same
         return too_late
 
     def _have_replicas_changed(self, name: TopicName, numbers: Mapping[PartitionId, Partition]) -> bool:
@@ -331,8 +331,8 @@ class TopicDeletions:
 
     def _say_what_is_awaited(self, topic: TopicView, deletion: _Deletion, out: Outbox) -> None:
         account = self._cluster.account_unreadable(topic.name)
-        if account is not None and not deletion.lacks_account:
-            deletion.lacks_account = True
+        if account is not None and topic.name not in self._lack_accounts:
+            self._lack_accounts[topic.name] = None
             why = f"{account} cannot be read: which brokers still have former replicas is not known"
             out.notice(NOTICE, f"topic {topic.name} cannot be deleted yet: {why}")
         for broker, count in self._unconfirmed(deletion).items():
