@@ -68,7 +68,7 @@ BAD = {
     "a producer id block that ends before it starts": (P, block(start='"1000"'), "1000 to 999 is no range"),
     "a producer id beyond 64 bits": (P, block(end=f'"{2**63}"'), "is no range"),
     "a producer id of thousands of digits": (P, block(end=f'"{"9" * 5000}"'), "$.block_end"),
-    "a producer id block of nobody": (P, block(broker=-1), "$.broker"),
+    "a producer id block of a broker that cannot be": (P, block(broker=-2), "$.broker"),
     "an ISR notification beyond 32 bits": (
         ISR,
         f'{{"version":1,"partitions":[{{"topic":"t","partition":{TOO_LARGE}}}]}}',
