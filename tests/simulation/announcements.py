@@ -183,7 +183,7 @@ class Announcements:
         A replica that was to be deleted and is wanted again may be deleted first: it returns empty. Mostly the leader
         epoch shows that; but the controller may have died before it raised that. And an unclean election may choose
         one that has not deleted its log yet: it does so before it leads. A topic deletion that brokers have heard of
-        goes on when its request is withdrawn: docs/decisions/0026.
+        goes on when its request is withdrawn (decision 26).
         """
         checker = self._checker
         state, topic = checker.states.get(at), checker.topics.get(at.topic)

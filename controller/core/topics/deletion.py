@@ -303,7 +303,8 @@ class TopicDeletions:
         deletion = self._deletions.get(name)
         if deletion is None or deletion.rounds:
             return ()
-        if topic.is_malformed or cluster.account_unreadable(name) is not None or self._unconfirmed(deletion):
+        is_owed_unknown = cluster.account_unreadable(name) is not None
+        if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):
             self._say_what_is_awaited(topic, deletion, out)
             return ()
         if deletion.needs_config:
