@@ -78,4 +78,4 @@ class BrokersSettings:
             self.value = inherited(known, self._given)
         elif has_any_answered and not before.are_known:
             self.value = Inherited()
-        return self.value != before
+        return self.value.in_force() != before.in_force()

@@ -16,7 +16,7 @@ def settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     """Settings made here apply; otherwise those of the brokers."""
     reported = _reported(seen)
     if not reported:
-        yield from _untold(wanted, seen)
+        yield from _unreported(wanted, seen)
         return
     taken = inherited(reported.values(), wanted.given).shown()
     contradicted, disputed, adopted = [], [], []
@@ -65,7 +65,7 @@ def _holders(key: str, reported: Mapping[BrokerId, BrokerSettings]) -> dict[str,
     return found
 
 
-def _untold(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+def _unreported(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     unset = [f"{key}={ours}" for key, ours in wanted.settings.items() if key not in wanted.given]
     if unset and any(one.ranges is not None for one in seen.brokers.values()):
         text = (

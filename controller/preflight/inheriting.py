@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.settings.kinds import Value
 from controller.settings.preflight import PROTECTING
@@ -21,9 +22,7 @@ from zk_layout.znodes.configs import UNCLEAN_ELECTION
 
 POLICY = "create.topic.policy.class.name"
 _KINDS = {one.key: one.kind for one in SETTINGS}
-_DEFAULTS = {
-    one.key: shown(one.key, one.default) for one in SETTINGS if one.key in PROTECTING and one.default is not None
-}
+_DEFAULTS = {one.key: one.default for one in SETTINGS if one.key in PROTECTING and one.default is not None}
 
 
 class BrokerSettings(Struct, frozen=True):
@@ -59,6 +58,14 @@ class Inherited(Struct, frozen=True):
         found = {key: shown(key, value) for key, value in {**self.values, **own}.items()}
         return {**found, POLICY: ", ".join(self.policies)} if self.policies else found
 
+    def in_force(self) -> Inherited:
+        """The same with Kafka's default for what no broker reports: it makes no difference that brokers report it.
+
+        >>> Inherited().in_force() == Inherited({"num.partitions": 1}).in_force()
+        True
+        """
+        return replace(self, values={**_DEFAULTS, **self.values})
+
 
 def inherited(reported: Collection[BrokerSettings], given: frozenset[str]) -> Inherited:
     """The settings in force after the brokers' reports, without those `given` here.
@@ -77,22 +84,15 @@ def inherited(reported: Collection[BrokerSettings], given: frozenset[str]) -> In
 
 
 def difference(before: Inherited, now: Inherited) -> str:
-    """The changes of what is in force, as text; empty without any. What brokers do not report has Kafka's default.
+    """The changes, as text.
 
     >>> difference(Inherited({"num.partitions": 1}), Inherited({"num.partitions": 3}))
     'num.partitions is 3 now, and was 1'
-    >>> difference(Inherited(), Inherited({"num.partitions": 1}))
-    ''
     """
-    show = _in_force if before.are_known == now.are_known else Inherited.shown
-    old, new = show(before), show(now)
+    old, new = (one.in_force().shown() if before.are_known else one.shown() for one in (before, now))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     texts = [f"{key} is {new.get(key, 'not known')} now, and was {old.get(key, 'not known')}" for key in changed]
-    return ", ".join(texts) or ("" if before.are_known == now.are_known else "they are known now")
-
-
-def _in_force(inherited: Inherited) -> dict[str, str]:
-    return _DEFAULTS | inherited.shown()
+    return ", ".join(texts) or "they are known now"
 
 
 def _unclean(reported: Collection[BrokerSettings]) -> bool | None:

@@ -215,8 +215,8 @@ class Claimant:
         if self._brokers_settings.update(verdict.settings, now, has_any_answered=verdict.has_any_answered):
             if taken := self.inherited.shown():
                 _log.info("settings taken from the brokers", **taken)
-            if self._has_passed and (changed := difference(known, self.inherited)):
-                self._changes.append(f"settings of the brokers: {changed}")
+            if self._has_passed:
+                self._changes.append(f"settings of the brokers: {difference(known, self.inherited)}")
 
     def _withhold(self, withheld: Withheld | None) -> None:
         """Keep the last known state while no broker answers."""

@@ -204,6 +204,20 @@ def test_what_is_set_for_one_broker_at_run_time_is_noticed_within_seconds() -> N
     assert next_term(world).unclean_election_of_brokers is False
 
 
+def test_a_broker_that_forbids_unclean_elections_for_itself_begins_a_new_term_although_its_file_forbids_them() -> None:
+    """What is set for one broker overrides what is set at run time for all; what is in a file does not."""
+    broker = Broker(settings={UNCLEAN: "false"})
+    world = World().runs(broker)
+    world.passes()
+
+    broker.reported[UNCLEAN] = "!!false"
+    world.write("/config/brokers/1", b'{"version":1,"config":{"unclean.leader.election.enable":"false"}}')
+    world.goes_on(6.0)
+
+    assert next_term(world).unclean_election_of_brokers is False
+    assert len(changed(world)) == 1
+
+
 def test_a_policy_of_any_broker_judges_unless_the_operator_ignores_it() -> None:
     judging = Broker(settings={"create.topic.policy.class.name": "com.acme.Policy"})
     for settings, policy in (((), "com.acme.Policy"), (("create.topic.policy.ignore=true",), "")):
