@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-SERVERS = SessionId(0)  # who ends what belongs to a session that has expired
+SERVERS = SessionId(0)  # they delete the znodes of an expired session
 
 
 class Checker:
@@ -88,7 +88,7 @@ class Checker:
                 broker.unregistered(operation.path)
 
     def _claim_changed(self, session: SessionId, operation: Operation) -> None:
-        """Who gives a claim up gives up its own; another's it replaces, in the same transaction."""
+        """A controller gives up only its own claim; it replaces another's in one transaction."""
         if isinstance(operation, RemoveNode):
             is_others = session not in (SERVERS, self._holder) and self._is_ours(session)
             self._wrongly_ended = f"session {session} ended the claim of session {self._holder}" if is_others else None
@@ -131,7 +131,7 @@ class Checker:
                 self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self._is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
-                    self._nobody_left_for_the_dead(before, states, TopicName(path.rpartition("/")[2]), touched[path])
+                    self._target_lives(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Note which assignment and state of a partition held at the same time."""
@@ -449,12 +449,12 @@ class Checker:
             if gone:
                 raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 
-    def _nobody_left_for_the_dead(
+    def _target_lives(
         self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName, session: SessionId
     ) -> None:
-        """No move is done in one step where of its target nobody lives: whoever lives may be needed.
+        """No move removes live replicas in one step while all brokers of its target are dead.
 
-        Of a partition that was never led nobody has anything.
+        A partition that was never led has no records to lose.
         """
         brokers, since = self.world.brokers, self.world.ensemble.shown_in_time_since(session)
         for number, held in before.partitions.items():
@@ -464,7 +464,7 @@ class Checker:
                 continue
             left = [r for r in held.replicas if r not in now.replicas and r in brokers and brokers[r].is_registered]
             if left and all(r in brokers and brokers[r].is_gone(since) for r in now.replicas):
-                raise Broken(f"{at} let {left} go for {list(now.replicas)}, of which nobody lives")
+                raise Broken(f"{at} let {left} go for {list(now.replicas)}, none of which lives")
 
     # what a controller does
 

@@ -218,7 +218,7 @@ class NoExporter:
     """Stands for `controller.http.server`: nothing listens."""
 
     async def start(self) -> None:
-        """Nobody reads."""
+        """Not used: nothing reads the pages."""
 
     async def stop(self) -> None:
         """Nothing was started."""

@@ -1,6 +1,7 @@
-"""Is a request that was made again under its name taken for the one before, which is all that a controller was shown?
+"""Is a request that was made again under the same name taken for its predecessor, which a controller was shown?
 
-Both have version 0, and no transaction can ask for a czxid. So whoever deletes or writes one must not meet the other.
+Both have version 0, and no transaction can ask for a czxid. So a controller that deletes or writes one must not meet
+the other.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class Namesakes:
         self._meant: dict[tuple[ControllerEpoch, str], Zxid] = {}  # as of the last decision about each path
 
     def wrote(self, operation: Operation, zxid: Zxid) -> None:
-        """One change of the tree."""
+        """Note one change of the tree."""
         if isinstance(operation, MakeNode):
             self._born[operation.path] = zxid
 
     def decided(self, controller: Controller, commit: Commit) -> None:
-        """A transaction is about to be sent: it is about what the controller's server has shown by now."""
+        """Note a transaction about to be sent: it concerns what the controller's server has shown by now."""
         shown = self.world.ensemble.shown_to(controller.session)
         paths = [write.address.path for write in commit.writes if _is_answer(write)]
         for path in paths:
@@ -50,7 +51,7 @@ class Namesakes:
             act(paths[0])
 
     def replace(self, path: str) -> None:
-        """Somebody withdraws this request, and makes another, while a decision about it is on its way."""
+        """A client withdraws this request, and makes another, while a decision about it is in flight."""
         node, address = self.world.zookeeper.nodes.get(path), catalog.address_of(path)
         if node is None or node.version:
             return
@@ -62,7 +63,7 @@ class Namesakes:
         self.world.write_at_once(MakeNode(path, data))
 
     def committed(self, controller: Controller, commit: Commit) -> str | None:
-        """What is wrong with a transaction that ZooKeeper accepted."""
+        """The fault of a transaction that ZooKeeper accepted, if any."""
         gone = {w.address.topic for w in commit.writes if isinstance(w.address, TopicAddress)}
         for address in [write.address for write in commit.writes if _is_answer(write)]:
             path, refusals = address.path, self.world.refusals
@@ -76,5 +77,5 @@ class Namesakes:
 
 
 def _is_answer(write: Write) -> bool:
-    """Whether it takes a request away, or puts it right."""
+    """Whether it removes a request, or corrects it."""
     return not isinstance(write, Create) and isinstance(write.address, Asked)

@@ -215,9 +215,8 @@ class NativeController:
             return
         original = self._assignment(at).replicas
         some = self.random.sample(live, self.random.randint(1, min(3, len(live))))
-        back = [b for b in self._owed(at) if b in live and b not in original][
-            :1
-        ]  # it knows nothing of pending deletions
+        # A native controller knows nothing of pending deletions.
+        back = [b for b in self._owed(at) if b in live and b not in original][:1]
         target = tuple(dict.fromkeys([*back, *some]))
         leaving = tuple(r for r in original if r not in target)
         joining = tuple(r for r in target if r not in original)

@@ -273,7 +273,7 @@ class Plots:
         if broker is None or not broker.is_up:
             return
         delay_s = 0.0
-        if state.leader == broker.broker:  # whoever is alone in sync has no successor
+        if state.leader == broker.broker:  # the only in-sync replica has no successor
             delay_s = self.random.uniform(6.0, 8.0)
             for follower in followers:
                 if follower is not broker:
@@ -332,7 +332,7 @@ class Plots:
         leader.renew()
 
     def overtake_a_release(self) -> None:
-        """A broker's own controller takes over just as the leading one gives its claim up."""
+        """A native controller takes over just as the leading one gives up its claim."""
         leader, up = self.world.leading(), [broker for broker in self.world.brokers.values() if broker.is_up]
         if leader is None or not up:
             return
@@ -348,7 +348,7 @@ class Plots:
         self.random.choice((self.world.faults.stop_controller, self.world.faults.release_cluster))()
 
     def _at_arrival(self, act: Callable[[SessionId, Sequence[Operation]], None] = lambda *_: None) -> None:
-        """What happens just before a transaction is put in order, until something else is to happen then."""
+        """Run `act` just before each transaction is ordered, until another replaces it."""
         self.world.zookeeper.on_arrival = act
 
     def crash_between_pieces(self) -> None:

@@ -607,8 +607,8 @@ def test_no_live_replica_is_removed_for_a_dead_target(monkeypatch: pytest.Monkey
     states = {AT: PartitionState(one, LeaderEpoch(0), ControllerEpoch(1), (one,))}
     before = Topic({AT.partition: Assignment((one, two))})
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
-    checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))
+    checker._target_lives(before, states, AT.topic, SessionId(0))
 
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((one,))})
-    with pytest.raises(Broken, match="of which nobody lives"):
-        checker._nobody_left_for_the_dead(before, states, AT.topic, SessionId(0))
+    with pytest.raises(Broken, match="none of which lives"):
+        checker._target_lives(before, states, AT.topic, SessionId(0))

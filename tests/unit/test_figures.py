@@ -1,6 +1,6 @@
 """Figures in help texts and pages are those of the code.
 
-A fragment is made of constants and must stand in the page, so whoever changes one of the two finds the other here.
+A fragment is made of constants and must stand in the page, so a change of one of the two points to the other here.
 Tables that are made from the code (settings, metrics, requests) are compared as a whole elsewhere; of their sentences
 only figures that belong to another module are here.
 """

@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import pkcs12
 from msgspec import Struct
 
@@ -293,14 +294,12 @@ def _ordered(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509
     return chain
 
 
-def _matching(key: object, chain: list[x509.Certificate], setting: str) -> Identity:
+def _matching(key: PrivateKeyTypes, chain: list[x509.Certificate], setting: str) -> Identity:
     form, plain = serialization.Encoding, serialization.PublicFormat.SubjectPublicKeyInfo
-    public = key.public_key().public_bytes(form.DER, plain)  # type: ignore[attr-defined]
+    public = key.public_key().public_bytes(form.DER, plain)
     if not chain or public != chain[0].public_key().public_bytes(form.DER, plain):
         raise UnusableStore(f"{setting}: the private key does not belong to the first certificate")
-    text = key.private_bytes(  # type: ignore[attr-defined]
-        form.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    text = key.private_bytes(form.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Identity(Secret(text.decode()), tuple(_der(one) for one in chain))
 
 

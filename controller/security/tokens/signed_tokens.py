@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jwt
+from jwt.types import Options
 from msgspec import Struct
 
 from controller.security.failures import UnusableSecurity
@@ -21,7 +22,7 @@ from controller.security.tokens.oauthbearer import BearerToken, TokenRefused, Va
 
 _PREFIX = "sasl.oauthbearer."
 _DEFAULT_CLOCK_SKEW = "30"
-_JUDGED_BY_PYJWT = {
+_JUDGED_BY_PYJWT: Options = {
     "verify_signature": True,
     "verify_exp": False,
     "verify_nbf": False,
@@ -112,7 +113,7 @@ def _verified(token: str, keys: Keys) -> Mapping[str, Any]:
 
 def _signed_with(key: Mapping[str, Any], token: str, algorithm: str) -> Mapping[str, Any]:
     public = jwt.PyJWK(dict(key), algorithm=algorithm)
-    claims: Mapping[str, Any] = jwt.decode(token, public, algorithms=[algorithm], options=_JUDGED_BY_PYJWT)  # type: ignore[arg-type]
+    claims: Mapping[str, Any] = jwt.decode(token, public, algorithms=[algorithm], options=_JUDGED_BY_PYJWT)
     return claims
 
 
