@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.messages.requests import Request
@@ -37,9 +38,18 @@ def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) 
 
 def holder(zk: KazooClient) -> int | None:
     """The holder of /controller."""
-    if not zk.exists("/controller"):
-        return None
-    return int(json.loads(zk.get("/controller")[0])["brokerid"])
+    found = content(zk, "/controller")
+    return int(found["brokerid"]) if found else None
+
+
+def content(zk: KazooClient, path: str) -> dict[str, Any]:
+    """The fields in a znode; empty where there is no znode, which may go at any moment."""
+    try:
+        data, _ = zk.get(path)
+    except NoNodeError:
+        return {}
+    found: dict[str, Any] = json.loads(data)
+    return found
 
 
 class Replica:

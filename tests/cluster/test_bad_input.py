@@ -21,7 +21,7 @@ from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
 from controller.settings.limits import Limits
 from controller.wire.frames import framed
-from tests.cluster.replica import Replica, wait_until
+from tests.cluster.replica import Replica, content, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 MALFORMED = "malformed znode"
@@ -81,10 +81,9 @@ class Term:
         )
         return topic
 
-    def state(self, topic: str, number: int = 0) -> dict[str, object] | None:
-        """The content of the state znode."""
-        path = f"/brokers/topics/{topic}/partitions/{number}/state"
-        return json.loads(self.zookeeper.get(path)[0]) if self.zookeeper.exists(path) else None
+    def state(self, topic: str, number: int = 0) -> dict[str, object]:
+        """The content of the state znode; empty where there is none."""
+        return content(self.zookeeper, f"/brokers/topics/{topic}/partitions/{number}/state")
 
     def replicas(self, topic: str, number: int = 0) -> list[int]:
         """The replicas in the topic znode, including adding and removing ones."""
@@ -107,7 +106,6 @@ class Term:
         assert self.move(topic, 3, 1) == (ErrorCode.NONE, None)
         wait_until(lambda: self.replicas(topic) == [3, 1], f"{topic} was moved")
         state = self.state(topic)
-        assert state is not None
         assert state["leader"] in (3, 1)
         leader = self.replica.leader()
         assert (leader["is_leader"], leader["controller_epoch"]) == (True, self.epoch)

@@ -14,7 +14,7 @@ from controller.demo.clients import KafkaProducer
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.kafka_broker import KafkaBroker
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.replica import OLD_AND_NEW, Replica, wait_until
+from tests.cluster.replica import OLD_AND_NEW, Replica, content, wait_until
 from tests.cluster.topic_creation import ask_about
 
 pytestmark = OLD_AND_NEW
@@ -38,9 +38,7 @@ def topic(zk: KazooClient, name: str) -> dict[str, list[int]]:
 
 def state(zk: KazooClient, name: str, partition: int = 0) -> dict[str, Any]:
     """The state of one partition; empty if there is none yet."""
-    path = f"/brokers/topics/{name}/partitions/{partition}/state"
-    found: dict[str, Any] = json.loads(zk.get(path)[0]) if zk.exists(path) else {}
-    return found
+    return content(zk, f"/brokers/topics/{name}/partitions/{partition}/state")
 
 
 def create(zk: KazooClient, name: str, *replicas: int) -> None:

@@ -24,7 +24,7 @@ from controller.demo.clients import KafkaConsumer, KafkaProducer, TopicPartition
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.ports import free_port
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.replica import Replica, wait_until
+from tests.cluster.replica import Replica, content, wait_until
 
 ALTER_PARTITION = 56
 RECORDS = 200
@@ -87,9 +87,7 @@ def hold() -> Iterator[Hold]:
 
 
 def state(zk: KazooClient) -> dict[str, object]:
-    path = "/brokers/topics/orders/partitions/0/state"
-    found: dict[str, object] = json.loads(zk.get(path)[0]) if zk.exists(path) else {}
-    return found
+    return content(zk, "/brokers/topics/orders/partitions/0/state")
 
 
 def produce(cluster: LocalCluster, numbers: range) -> None:

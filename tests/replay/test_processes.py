@@ -17,17 +17,18 @@ pytest.importorskip("pyspark")
 
 from metrics.replay.engine.processes import Processes
 
-pytestmark = pytest.mark.timeout(120, func_only=False)
 _COMMAND = """
-import os, time
+import faulthandler, os, time
 from metrics.replay.engine.processes import Processes
 
 def work(n):
     print(os.getpid(), flush=True)
     time.sleep(600)
 
+faulthandler.dump_traceback_later(200)
 list(Processes(2).each(work, range(2)))
 """
+"""Shows where it is if it has not been killed in time: this test hung once, and did not say where."""
 
 
 @pytest.fixture
@@ -79,9 +80,11 @@ def test_a_process_that_was_killed_is_an_error(processes: Processes) -> None:
 
 def test_they_end_with_whoever_started_them() -> None:
     with subprocess.Popen([sys.executable, "-c", _COMMAND], stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdout is not None
-        started = [int(starter.stdout.readline()) for _ in range(2)]
-        starter.kill()
+        try:
+            assert starter.stdout is not None
+            started = [int(starter.stdout.readline()) for _ in range(2)]
+        finally:
+            starter.kill()
 
         for pid in started:
             wait_until_gone(pid)
