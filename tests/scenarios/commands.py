@@ -174,6 +174,11 @@ def _refuses(theatre: Theatre, command: str, error: str, at: str = "") -> None:
     theatre.refusals[command] = ErrorCode[error], _at(at) if at else None
 
 
+def _has_no_log(theatre: Theatre, broker: str, at: str, epoch: str) -> None:
+    """`no log 2 orders-0 0`: a broker noted this leader epoch, could not make the log, and refuses what gives it."""
+    theatre.without_log[BrokerId(int(broker)), _at(at)] = LeaderEpoch(int(epoch))
+
+
 def _topic_there(theatre: Theatre, name: str, *words: str) -> None:
     """`topic orders 0=1,2 [id=none]`: a topic that has been there, each first replica leading, all in sync."""
     partitions, topic_id = _partitions(name, words)
@@ -527,6 +532,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "controllers": _controllers,
     "next refusal": _refuses,
     "know epoch": _knows,
+    "no log": _has_no_log,
     "topic": _topic_there,
     "create topic": _create_topic,
     "add partition": _add_partition,

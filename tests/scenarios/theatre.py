@@ -56,7 +56,7 @@ from tests.simulation.reader import Reader
 from tests.simulation.world import PATHS
 from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, RemoveNode, SetData, ZooKeeper
 from zk_layout import catalog
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, SessionId, TopicPartition
 from zk_layout.watched import watched
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Endpoint, Registration
@@ -113,6 +113,7 @@ class Theatre:
         self.mute: dict[BrokerId, None] = {}
         self.refusals: dict[str, tuple[ErrorCode, TopicPartition | None]] = {}  # of a command, or of one partition
         self.known_epochs: dict[BrokerId, ControllerEpoch] = {}
+        self.without_log: dict[tuple[BrokerId, TopicPartition], LeaderEpoch] = {}
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
@@ -319,11 +320,21 @@ class Theatre:
         refused, refused_at = self.refusals.pop(type(tell.command).__name__, (ErrorCode.NONE, None))
         if tell.controller_epoch < self.known_epochs.get(tell.broker, ControllerEpoch(0)):
             refused = ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._expects_a_log(tell):
+            refused = ErrorCode.UNKNOWN_SERVER_ERROR
         bad = self.bad_disks.get(tell.broker, frozenset())
         errors = {at: ErrorCode.KAFKA_STORAGE_ERROR for at in _logs_touched(tell.command) if at in bad}
         if refused_at is not None:
             errors[refused_at], refused = refused, ErrorCode.NONE
         self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused, errors))
+
+    def _expects_a_log(self, tell: Tell) -> bool:
+        """Whether the command gives a leader epoch that the broker noted without a log."""
+        if not isinstance(tell.command, LeaderAndIsr):
+            return False
+        views = (*tell.command.partitions, *tell.command.new)
+        given = {(tell.broker, TopicPartition(view.topic, view.partition)): view.leader_epoch for view in views}
+        return any(given.get(replica) == epoch for replica, epoch in self.without_log.items())
 
     def _describe(self, asked: DescribeLogDirs) -> None:
         """Asked again and again: not printed. Who is mute says nothing, and the connection tells so."""

@@ -32,6 +32,7 @@ class Announcements:
         self._begun_in: dict[TopicPartition, ControllerEpoch | None] = {}
         self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
+        self._taken_out_by_others: dict[TopicPartition, dict[tuple[BrokerId, ControllerEpoch], None]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
         self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
 
@@ -66,6 +67,8 @@ class Announcements:
         held, taken_out = self._added_in.get(at, {}), self._taken_out_in.pop(at, {})
         added = {r: m for r, m in held.items() if term is None or r not in taken_out or term <= taken_out[r]}
         self._added_in[at] = {r: added.get(r, term) for r in assignment.adding}
+        gone = {(r, made): None for r, made in held.items() if made not in (None, term) and r not in assignment.adding}
+        self._taken_out_by_others.setdefault(at, {}).update(gone)
 
     def edited(self, at: TopicPartition, assignment: Assignment) -> None:
         """A topic's znode was written by hand: only a later term may not know which replicas were added before."""
@@ -75,14 +78,15 @@ class Announcements:
 
     def forget(self, at: TopicPartition) -> None:
         """Its topic is gone."""
-        for memory in (self._begun_in, self._added_in, self._taken_out_in, self._led):
+        for memory in (self._begun_in, self._added_in, self._taken_out_in, self._taken_out_by_others, self._led):
             memory.pop(at, None)
 
     def _is_just_made(self, tell: Tell, view: PartitionView) -> None:
         """Whether a replica may be announced as new: its broker makes an empty log, even beside an offline one."""
         at = TopicPartition(view.topic, view.partition)
         makers = (self._begun_in.get(at), self._added_in.get(at, {}).get(tell.broker))
-        if at.topic in self._checker.topics and tell.controller_epoch not in makers:
+        made_and_unmade = (tell.broker, tell.controller_epoch) in self._taken_out_by_others.get(at, ())  # unknowable
+        if at.topic in self._checker.topics and tell.controller_epoch not in makers and not made_and_unmade:
             raise Broken(f"broker {tell.broker} gets {at} as new, and the controller did not make it")
         if _term(tell) in self._led.get(at, ()):
             raise Broken(f"broker {tell.broker} gets {at} as new, and has heard of it before")

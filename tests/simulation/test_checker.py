@@ -341,6 +341,39 @@ def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term
         checker.announcements.sent(controller, tell)
 
 
+@pytest.mark.parametrize("taken_out_in", [ControllerEpoch(1), None], ids=["by itself", "by a native controller"])
+def test_a_controller_announces_what_it_made_until_it_can_know_that_it_is_gone(
+    taken_out_in: ControllerEpoch | None,
+) -> None:
+    world, term = World(0), ControllerEpoch(1)
+    one, two = BrokerId(1), BrokerId(2)
+    moving = Assignment((two, one), (two,), (one,))
+    checker = world.checker
+    checker.topics[AT.topic], checker.edited[AT], checker.together[AT] = Topic({AT.partition: moving}), None, {}
+
+    checker.announcements.assigned(AT, moving, term)
+    checker.announcements.assigned(AT, Assignment((one,)), taken_out_in)
+
+    view = PartitionView(
+        AT.topic,
+        None,
+        AT.partition,
+        term,
+        one,
+        LeaderEpoch(3),
+        (one,),
+        PartitionEpoch(0),
+        0,
+        (two, one),
+        (two,),
+        (one,),
+    )
+    tell = Tell(two, BrokerEpoch(1), term, LeaderAndIsr((), (view,), ()))
+    controller: Any = SimpleNamespace(name="100", own_id=BrokerId(100), epoch=term, links={two: None})
+    with pytest.raises(Broken, match="the controller did not make it") if taken_out_in else nullcontext():
+        checker.announcements.sent(controller, tell)
+
+
 def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
     world = World(0)
     connection = ZkConnection(world.network)

@@ -29,7 +29,7 @@ def test_what_a_controller_saw_leads_to_the_same_effects_whatever_the_hash_seed(
     ]
 
     for process in processes:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
 
         assert process.returncode == 0, output
         assert output == f"{len(turns)} machines, {sum(turns)} turns, 0 differences\n"

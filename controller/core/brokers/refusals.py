@@ -28,7 +28,7 @@ class TellAllAgain(Alarm, frozen=True):
 
 
 class RaiseEpochs(Alarm, frozen=True):
-    """Raise the leader epoch of out-of-sync replicas that a broker refused."""
+    """Raise the leader epoch of replicas that a broker refused."""
 
     broker: BrokerId
 
@@ -44,6 +44,7 @@ class Refusals:
         self._ignoring: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._times_raised: dict[BrokerId, int] = {}
         self._outranking: dict[BrokerId, None] = {}
+        self._refusing_all: dict[BrokerId, None] = {}
 
     def forget(self, broker: BrokerId) -> None:
         """Forget a broker that left: its next process may know another controller epoch, and accept what this one could
@@ -51,11 +52,13 @@ class Refusals:
         """
         self._outranking.pop(broker, None)
         self._times_raised.pop(broker, None)
+        self._refusing_all.pop(broker, None)
 
     def of_partitions(self, report: Acknowledged, out: Outbox) -> None:
         """Process a command that the broker accepted, perhaps not for every partition."""
         self._outranking.pop(report.broker, None)
         if isinstance(report.command, LeaderAndIsr):
+            self._refusing_all.pop(report.broker, None)
             stale = (at for at, error in report.errors.items() if error is ErrorCode.STALE_CONTROLLER_EPOCH)
             self._note_ignoring([at for at in stale if self._is_to_be_added(at, report.broker)], report.broker, out)
         kind = type(report.command).__name__
@@ -72,20 +75,21 @@ class Refusals:
             return
         out.wake(TellAllAgain(broker), out.now + self._patience_s(broker, out.now))
         if isinstance(report.command, LeaderAndIsr) and report.error is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._refusing_all[broker] = None
             views = (*report.command.partitions, *report.command.new)
             named = (TopicPartition(seen.topic, seen.partition) for seen in views)
-            self._note_ignoring([at for at in named if self._is_out_of_sync(at, broker)], broker, out)
+            self._note_ignoring([at for at in named if self._stays_refused(at, broker)], broker, out)
 
     def raise_epochs(self, broker: BrokerId) -> None:
-        """Give the broker's replicas that are still out of sync another leader epoch."""
-        ignoring = [at for at in self._ignoring.pop(broker) if self._is_out_of_sync(at, broker)]
+        """Give the broker's replicas that it would refuse again another leader epoch."""
+        ignoring = [at for at in self._ignoring.pop(broker) if self._stays_refused(at, broker)]
         self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if ignoring else 0
         for at in ignoring:
             self._memory.note_unannounced(at)
             self._agenda.add(at.topic, (at.partition,))
 
     def _note_ignoring(self, ignoring: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:
-        """Note out-of-sync replicas that may ignore this leader epoch, because their broker does not accept it.
+        """Note replicas that may ignore this leader epoch, because their broker does not accept it.
 
         Without ZooKeeper a broker has no configuration to create a log with. It notes the epoch all the same, and
         ignores it when ZooKeeper is back: it reacts only to another one. The process keeps running, so its next
@@ -104,12 +108,17 @@ class Refusals:
 
     def _is_to_be_added(self, at: TopicPartition, broker: BrokerId) -> bool:
         held = self._cluster.partition(at)
-        return held is not None and broker in held.assignment.adding and self._is_out_of_sync(at, broker)
+        if held is None or held.state is None:
+            return False
+        return broker in held.assignment.adding and broker not in held.state.isr
 
-    def _is_out_of_sync(self, at: TopicPartition, broker: BrokerId) -> bool:
+    def _stays_refused(self, at: TopicPartition, broker: BrokerId) -> bool:
+        """Whether the replica is out of sync, or its leader refuses everything and cannot take it out of the ISR."""
         held = self._cluster.partition(at)
-        state = None if held is None else held.state
-        return held is not None and state is not None and broker in held.assignment.replicas and broker not in state.isr
+        if held is None or held.state is None or broker not in held.assignment.replicas:
+            return False
+        leader = held.state.leader
+        return broker not in held.state.isr or (leader != broker and leader in self._refusing_all)
 
     def _patience_s(self, broker: BrokerId, now: float) -> float:
         """Backoff before the broker is sent a full update again; grows with its recent refusals."""
