@@ -271,13 +271,16 @@ class ReassignmentFolder(TopicDuty):
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """Ignore a child whose request does not fit into the topic's znode.
 
-        The same applies to an outdated child, if the topic was written without it.
+        The same applies to an outdated child, if the topic was written without it, and to the removal of a child that
+        showed a former move.
         """
         for number in step.draft.assigned if step.draft is not None else ():
             at = TopicPartition(step.name, number)
             mzxid = self._behind.pop(at, None)
-            if mzxid is not None and isinstance(outcome, Accepted):
-                self._void[at] = mzxid
+            if isinstance(outcome, Accepted):
+                self._removed.get(step.name, {}).pop(number, None)
+                if mzxid is not None:
+                    self._void[at] = mzxid
         if isinstance(outcome, Unwritable):
             for number in step.decided:
                 at = TopicPartition(step.name, number)

@@ -231,6 +231,18 @@ def test_a_child_that_may_not_be_written_keeps_no_request_waiting_and_no_leader_
     assert some(lines, "notice (set aside)", "/admin/reassignments") or some(lines, "notice (refused transaction)")
 
 
+def test_a_removal_that_came_too_late_for_one_move_does_not_cancel_the_next() -> None:
+    play = kept()
+    play.do("broker 1 hangs", "ask reassign orders-0 to=3,2", "isr orders-0 1,2,3")
+    play.do(f"refuse {FOLDER}/orders-0")
+
+    assert some(play.do(f"remove {FOLDER}/orders-0"), "No partition reassignment is in progress")
+    lines = play.do("ask reassign orders-0 to=3,4", "time +1s", "time +60s")
+
+    assert some(lines, "answer orders-0 NONE request 2")
+    assert moves(play) == {"orders-0": (3, 4)}
+
+
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_what_a_child_asks_for_outlives_a_crash_between_the_parts_of_its_decision(commits: int) -> None:
     settings = ("set writes_a_transaction=1", "set keeps_reassignment_znodes=true")
