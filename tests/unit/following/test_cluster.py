@@ -10,7 +10,6 @@ import pytest
 
 from controller.core.candidacy.events import Claimed
 from controller.core.messages.commands import LiveBroker
-from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, Loaded, Observed
 from controller.following.cluster import ClusterFollower
 from controller.following.facts import Facts
@@ -18,7 +17,7 @@ from controller.server.relay import INTRODUCTION_S
 from controller.zk.answers import Refused
 from controller.zk.session import Session
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
-from tests.unit.zk.simulated import Ensemble, Process
+from tests.unit.following.following_process import FollowingProcess
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.watched import followed, watched
@@ -41,16 +40,12 @@ def registered(broker: int, *, is_ours: bool = False) -> MakeNode:
     return MakeNode(path_of(broker), catalog.encode(registration))
 
 
-class Following:
+class Following(FollowingProcess):
     """A process that follows the cluster."""
 
     def __init__(self) -> None:
-        self.ensemble = Ensemble()
-        for folder in FOLDERS:
-            self.ensemble.zookeeper.make_path(folder)
-        self.process = Process(self.ensemble)
-        self.notices: list[Notice] = []
-        self.follower = ClusterFollower(lambda: self.process.bridge, self.notices.append, judges=True)
+        super().__init__(*FOLDERS)
+        self.follower = ClusterFollower(self.bridge, self.notices.append, judges=True)
 
     def begin(self) -> None:
         self.process._loop.start(self.follower.follow())
@@ -60,11 +55,6 @@ class Following:
 
     def until(self, *ids: int) -> None:
         self.ensemble.until(lambda: list(self.follower.state.brokers) == list(ids))
-
-    def wait(self, for_s: float) -> None:
-        end = self.ensemble.clock.now + for_s
-        self.ensemble.clock.after(for_s, lambda: None)
-        self.ensemble.until(lambda: self.ensemble.clock.now >= end)
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ from hashlib import pbkdf2_hmac
 
 import pytest
 
-from controller.core.messages.effects import Notice
 from controller.following.credentials import CredentialsFollower
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
-from tests.unit.zk.simulated import Ensemble, Process
+from tests.unit.following.following_process import FollowingProcess
 from zk_layout.znodes import configs, delegation_tokens
 from zk_layout.znodes.scram import MECHANISMS, credential
 
@@ -24,14 +23,10 @@ TOKENS = (
 )
 
 
-class Following:
+class Following(FollowingProcess):
     def __init__(self) -> None:
-        self.ensemble = Ensemble()
-        for folder in (configs.USERS, delegation_tokens.ROOT):
-            self.ensemble.zookeeper.make_path(folder)
-        self.process = Process(self.ensemble)
-        self.notices: list[Notice] = []
-        self.follower = CredentialsFollower(lambda: self.process.bridge, self.notices.append)
+        super().__init__(configs.USERS, delegation_tokens.ROOT)
+        self.follower = CredentialsFollower(self.bridge, self.notices.append)
         self.process._loop.start(self.follower.follow())
 
     def knows(self, mechanism: str = "SCRAM-SHA-512") -> bool:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, QuotasRead
 from controller.following.quotas import AT_ONCE, QuotasFollower
 from tests.simulation.zookeeper import MakeNode, Operation, Permission, RemoveNode, SetData
-from tests.unit.zk.simulated import Ensemble, Process
+from tests.unit.following.following_process import FollowingProcess
 from zk_layout.znodes.configs import CLIENTS, USERS
 from zk_layout.znodes.notifications import CONFIG_CHANGES
 from zk_layout.znodes.quotas import DEFAULT, QuotaEntity
@@ -28,15 +27,13 @@ def limited(rate: object) -> bytes:
     return config(**{"controller_mutation_rate": rate, "SCRAM-SHA-256": SCRAM})
 
 
-class Following:
+class Following(FollowingProcess):
     """A process that follows quotas for a term that records what it hears."""
 
     def __init__(self) -> None:
-        self.ensemble = Ensemble()
-        self.process = Process(self.ensemble)
-        self.notices: list[Notice] = []
+        super().__init__()
         self.heard: list[Event] = []
-        self.follower = QuotasFollower(lambda: self.process.bridge, self.notices.append)
+        self.follower = QuotasFollower(self.bridge, self.notices.append)
         self.changes = 0
 
     def begin(self) -> None:
@@ -53,10 +50,6 @@ class Following:
 
     def until(self, entity: QuotaEntity, rate: float | None) -> None:
         self.ensemble.until(lambda: self.follower._rates.get(entity) == rate)
-
-    def wait(self, seconds: float) -> None:
-        end = self.ensemble.clock.now + seconds
-        self.ensemble.until(lambda: self.ensemble.clock.now >= end)
 
     def limits_users(self) -> bool:
         return self.follower.limits_users

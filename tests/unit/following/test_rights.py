@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.core.messages.effects import Notice
 from controller.core.settings import AuthorizerSettings
 from controller.following.cluster import ClusterFollower
 from controller.following.rights import RightsInForce
 from controller.zk.bridge import Bridge
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
-from tests.unit.zk.simulated import Ensemble, Process
+from tests.unit.following.following_process import FollowingProcess
 from zk_layout.znodes.acls import FOLDERS, AclOperation, ResourcePattern, ResourceType
 
 PATH = "/kafka-acl/Topic/orders"
@@ -20,16 +19,12 @@ DENYING = b'{"version":1,"acls":[{"principal":"User:ann","permissionType":"Deny"
 ALLOWING = DENYING.replace(b"Deny", b"Allow")
 
 
-class Following:
+class Following(FollowingProcess):
     """A process that follows ACLs and allows everything that no ACL covers."""
 
     def __init__(self) -> None:
-        self.ensemble = Ensemble()
-        for folder in FOLDERS:
-            self.ensemble.zookeeper.make_path(folder)
-        self.process = Process(self.ensemble)
-        self.notices: list[Notice] = []
-        self.follow(lambda: self.process.bridge)
+        super().__init__(*FOLDERS)
+        self.follow(self.bridge)
 
     def follow(self, bridge: Callable[[], Bridge]) -> None:
         settings = AuthorizerSettings(("User:admin",), allows_everyone_if_no_acl_is_found=True)
@@ -49,10 +44,6 @@ class Following:
     def expire(self) -> None:
         """The session ends, and another one is opened."""
         self.ensemble.zookeeper.close_session(self.process.bridge.session)
-
-    def wait(self, seconds: float) -> None:
-        end = self.ensemble.clock.now + seconds
-        self.ensemble.until(lambda: self.ensemble.clock.now >= end)
 
 
 @pytest.fixture
