@@ -8,6 +8,7 @@ from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopR
 from controller.core.messages.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
+from tests.simulation.doubts import Doubts, is_of
 from tests.simulation.refusals import Concern
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -27,6 +28,7 @@ class Announcements:
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
+        self.doubts = Doubts(checker)
         self._let_go: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], LeaderEpoch] = {}
         self._doomed: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], tuple[LeaderEpoch, Zxid]] = {}
         self._begun_in: dict[TopicPartition, ControllerEpoch | None] = {}
@@ -55,6 +57,7 @@ class Announcements:
                     raise Broken(f"{controller.name} does not list itself among the brokers")
                 for view in partitions:
                     self._view_is_true(view)
+                    self.doubts.announced(controller.epoch, view)
             case StopReplica():
                 self.deletion_sent(tell, controller.seen_zxid)
 
@@ -141,21 +144,26 @@ class Announcements:
             return  # other clients' writes do not count, and are not announced
         if announced not in self._checker.accepted.get((at, view.partition_epoch), ()):
             raise Broken(f"announced but never accepted by ZooKeeper: {view}")
-        if not any(_is_of(view, accepted) for accepted in self._checker.assigned.get(at, {})):
+        if not any(is_of(view, accepted) for accepted in self._checker.assigned.get(at, {})):
             raise Broken(f"announced replicas that ZooKeeper never accepted: {view}")
 
     def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
         if broker not in view.replicas:
             raise Broken(f"broker {broker} must host {view}")
         self._view_is_true(view)
+        self.doubts.announced(controller.epoch, view)
         if controller.epoch == self._checker.current_epoch():
-            self._pair_is_true(view)
+            self._pair_is_true(controller.epoch, view)
 
-    def _pair_is_true(self, view: PartitionView) -> None:
-        """Brokers fence a deposed controller's inconsistent commands; the leader must send only consistent ones."""
+    def _pair_is_true(self, epoch: ControllerEpoch, view: PartitionView) -> None:
+        """Brokers fence a deposed controller's inconsistent commands; the leader must send only consistent ones.
+
+        It does not know of a transaction whose answer was lost while nothing that proves it can be read (decision 82).
+        """
         at = TopicPartition(view.topic, view.partition)
-        pairs = self._checker.together[at]
-        if at not in self._checker.edited and not any(e == view.partition_epoch and _is_of(view, a) for e, a in pairs):
+        if at in self._checker.edited or self.doubts.excuses(epoch, view):
+            return
+        if not any(e == view.partition_epoch and is_of(view, a) for e, a in self._checker.together[at]):
             raise Broken(f"announced a leader and replicas that never were together in ZooKeeper: {view}")
 
     def learned(self, broker: Broker, tell: Tell) -> None:
@@ -211,17 +219,3 @@ class Announcements:
 
 def _term(tell: Tell) -> tuple[ControllerEpoch, BrokerId]:
     return tell.controller_epoch, tell.broker
-
-
-def _is_of(view: PartitionView, accepted: Assignment) -> bool:
-    """Whether these replicas are announced correctly with this ISR.
-
-    An unlisted in-sync replica is announced as leaving: a change of a topic may take several transactions.
-    """
-    unlisted = tuple(r for r in view.isr if r not in accepted.replicas)
-    leaving = {*accepted.removing, *unlisted}
-    return (
-        view.replicas == (*accepted.replicas, *unlisted)
-        and view.adding == accepted.adding
-        and {*view.removing} == leaving
-    )

@@ -179,11 +179,13 @@ class Checker:
 
     def was_unreadable_lately(self, at: TopicPartition) -> bool:
         """Whether a controller may still not know a partition's replicas or state, though they are readable now."""
-        now, hid_lately = self.world.clock.now, self.world.refusals.hid_lately
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
-        return any(
-            hid_lately(path) or now - self._damaged_until.get(path, -math.inf) < READ_AGAIN_WITHIN_S for path in paths
-        )
+        return any(map(self.may_be_unread, paths))
+
+    def may_be_unread(self, path: str) -> bool:
+        """Whether a controller may not have read a znode since it could: it was hidden, or malformed."""
+        damaged_until = self._damaged_until.get(path, -math.inf)
+        return self.world.refusals.hid_lately(path) or self.world.clock.now - damaged_until < READ_AGAIN_WITHIN_S
 
     def _epoch_changed(self, path: str, session: SessionId) -> None:
         epoch = self.read(path)
@@ -479,6 +481,7 @@ class Checker:
         if held != controller.epoch:
             raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
         hold(self.world.namesakes.committed(controller, commit))
+        self.announcements.doubts.accepted(controller.epoch, commit)
         self.world.coverage.decided(commit.why, self.world.clock.now)
 
     def effect(self, controller: Controller, effect: Effect) -> None:

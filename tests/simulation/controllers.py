@@ -278,10 +278,13 @@ class Observer:
             del effects[self._world.random.randint(0, len(effects)) :]
 
     def _tell_outcome(self, event: Event) -> None:
+        doubts, epoch = self._world.checker.announcements.doubts, self._controller.epoch
         match event:
             case Unknown(commit):
+                doubts.lost(epoch, commit)
                 outcome = "outcome unknown"
             case Committed(commit, zxid):
+                doubts.answered(epoch, commit)
                 outcome = f"committed at zxid {zxid}"
             case Fenced(commit):
                 outcome = "fenced"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -26,8 +27,9 @@ from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
 from tests.simulation.network import ZkConnection
+from tests.simulation.refusals import Right
 from tests.simulation.world import World
-from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import (
     NO_LEADER,
@@ -533,6 +535,92 @@ def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raise
 
     with pytest.raises(Broken, match="but the replicas"):
         cut.write(cut.leader, cut.with_isr(ONE, THREE))
+
+
+class Doubtful(Cut):
+    """Controller 100 took a move back in the topic's znode, and lost the answer; then it wrote the state."""
+
+    def __init__(self, *, with_state: bool = False) -> None:
+        super().__init__()
+        self.checker = self.world.checker
+        self.checker._epoch = 1
+        self.own: Any = SimpleNamespace(name="100", own_id=BrokerId(100), epoch=ControllerEpoch(1), links={ONE: None})
+        self.back = Assignment((ONE,))
+        writes: list[Write] = [Set(TopicAddress(AT.topic), Topic({AT.partition: self.back}), ZnodeVersion(2))]
+        if with_state:
+            writes.append(Set(StateAddress(*AT), self.state, ZnodeVersion(1)))
+        commit = Commit(CommitId(1), tuple(map(operation, writes)), ())
+        self.checker.announcements.doubts.accepted(self.own.epoch, commit)
+        self.write(self.foreign, self.back, *([self.state] if with_state else []))
+        self.checker.announcements.doubts.lost(self.own.epoch, commit.commit)
+        self.state = msgspec.structs.replace(self.state, leader_epoch=LeaderEpoch(4), controller_epoch=self.own.epoch)
+        self.write(self.foreign, self.state)
+
+    def hide(self, path: str = TopicAddress(AT.topic).path) -> None:
+        self.world.refusals.take_for(Right(path, Permission.READ), math.inf)
+
+    def spoil(self) -> None:
+        self.world.zookeeper.multi(self.foreign, [SetData(TopicAddress(AT.topic).path, b"{")])
+        self.checker.after_step()
+
+    def announce(self, assignment: Assignment) -> None:
+        version, state = self.world.zookeeper.nodes[StateAddress(*AT).path].version, self.state
+        view = PartitionView(
+            AT.topic,
+            None,
+            AT.partition,
+            state.controller_epoch,
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+            PartitionEpoch(version),
+            0,
+            assignment.replicas,
+            assignment.adding,
+            assignment.removing,
+        )
+        tell = Tell(ONE, BrokerEpoch(1), self.own.epoch, LeaderAndIsr((view,), (), ()))
+        self.checker.announcements.sent(self.own, tell)
+
+
+@pytest.mark.parametrize("strike", [Doubtful.hide, Doubtful.spoil], ids=["hidden", "spoiled"])
+def test_former_replicas_may_be_announced_while_nothing_that_proves_the_transaction_can_be_read(
+    strike: Callable[[Doubtful], None],
+) -> None:
+    doubtful = Doubtful()
+    strike(doubtful)
+
+    doubtful.announce(REDIRECTED)
+    doubtful.announce(Assignment(REDIRECTED.target))
+    with pytest.raises(Broken, match="never were together"):
+        doubtful.announce(MOVING)
+
+
+def test_former_replicas_with_a_new_leader_are_seen_where_a_znode_proves_the_transaction() -> None:
+    readable, half_readable = Doubtful(), Doubtful(with_state=True)
+    half_readable.hide()
+
+    for doubtful in (readable, half_readable):
+        with pytest.raises(Broken, match="never were together"):
+            doubtful.announce(REDIRECTED)
+
+
+def test_former_replicas_are_seen_once_their_controller_has_announced_the_new_ones() -> None:
+    doubtful = Doubtful()
+    doubtful.hide()
+    doubtful.announce(doubtful.back)
+
+    with pytest.raises(Broken, match="never were together"):
+        doubtful.announce(REDIRECTED)
+
+
+def test_the_next_controller_is_in_no_doubt() -> None:
+    doubtful = Doubtful()
+    doubtful.hide()
+    doubtful.own.epoch = doubtful.checker._epoch = ControllerEpoch(2)
+
+    with pytest.raises(Broken, match="never were together"):
+        doubtful.announce(REDIRECTED)
 
 
 FIVE = BrokerId(5)
