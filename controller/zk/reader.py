@@ -35,6 +35,7 @@ from zk_layout.znodes.topics import Topic, TopicAddress
 # Up to this many znodes, one watching read each costs less than a request for the watches and a multi-read.
 _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
+_ASKED_AT_ONCE: Final = 16
 _DECODED_AT_ONCE: Final = 100
 """Topics' znodes, which may be large."""
 _STRANGERS_NAMED: Final = 100
@@ -228,8 +229,7 @@ class Reader:
         for _, counted in uncounted:
             counted()
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
-        for effect in asked:
-            await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
+        await self._read_asked(asked)
         for parent in families:
             await self._read_children(parent)
         for topic in surveys:
@@ -338,6 +338,16 @@ class Reader:
         self._note_lives(paths, found)
         self._count((parent,), births)
         await self._observe_found(paths, found)
+
+    async def _read_asked(self, asked: Iterable[Read]) -> None:
+        """Read what was asked for, several at a time: a lost connection leaves many transactions to look into."""
+        slots = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+        async def read(effect: Read) -> None:
+            async with slots:
+                await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
+
+        await asyncio.gather(*map(read, asked))
 
     async def _read_requested(self, paths: Sequence[str], *, watch: bool) -> None:
         lone = [path for path in paths if path in self._watched.paths]
