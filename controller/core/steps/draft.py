@@ -151,6 +151,12 @@ class Draft:
         """Give an id to a topic without one."""
         self._topic_id = topic_id
 
+    def restore_id(self) -> bool:
+        """Give the topic the id back that a tool has dropped; return whether one had."""
+        if self.topic.has_lost_id:
+            self._topic_id = self.topic.topic_id
+        return self.topic.has_lost_id
+
     @property
     def is_about_the_whole(self) -> bool:
         """Whether this step adds partitions to the topic, or requests its deletion."""

@@ -74,7 +74,7 @@ class Step(Struct, eq=False):
         return self.planned.topic
 
     def records(self) -> Iterable[tuple[Record, Sequence[str]]]:
-        """The audit records of a written step; without a draft it creates or deletes a topic."""
+        """The audit records of a written step; without a draft a topic is created, or being deleted."""
         if self.draft is not None:
             return self.draft.records()
         return [(Record.TOPIC, atom.why[:1]) for atom in self.atoms]

@@ -291,7 +291,7 @@ class TopicDeletions:
         return name in self._deletions or name in self._withdrawn
 
     def next_step(self, name: TopicName, out: Outbox) -> tuple[Atom, ...]:
-        """The next write for a topic that is being deleted; none while it waits.
+        """The next write for a topic that is being deleted; while it waits, only what another process has overwritten.
 
         A topic whose mark cannot be read is neither announced nor deleted.
         """
@@ -301,12 +301,14 @@ class TopicDeletions:
             return (Atom((Create(TopicDeletionAddress(name), None),), (why,)),)
         mark, topic = cluster.deletion_marks[name], cluster.topics[name]
         deletion = self._deletions.get(name)
-        if deletion is None or deletion.rounds:
+        if deletion is None:
+            return deletion_writes.put_right(topic, cluster)
+        if deletion.rounds:
             return ()
         is_owed_unknown = cluster.account_unreadable(name) is not None
         if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):
             self._say_what_is_awaited(topic, deletion, out)
-            return ()
+            return deletion_writes.put_right(topic, cluster)
         if deletion.needs_config:
             out.read([TopicConfigAddress(name)])
             return ()

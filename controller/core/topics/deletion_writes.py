@@ -1,6 +1,7 @@
-"""Which znodes are removed with a deleted topic, and which requests to delete one are dropped?
+"""Which znodes are removed with a deleted topic, what is put right until then, and which requests are dropped?
 
-Source: Kafka's TopicDeletionManager.completeDeleteTopic and KafkaController.processTopicDeletion.
+Source: Kafka's TopicDeletionManager.completeDeleteTopic, and KafkaController.processTopicDeletion and
+restorePartitionReplicaAssignment.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from controller.core.messages.effects import Delete, Write
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.state.view import Cluster
+from controller.core.steps.draft import Draft
 from controller.core.transactions.proposal import Atom
 from zk_layout.catalog import Address
 from zk_layout.ids import ABSENT, TopicName, ZnodeVersion
@@ -55,6 +57,18 @@ def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:
         reason = "the topic does not exist"
     why = f"what topic {name} owed is forgotten: {reason}"
     return Atom((Delete(ReplicaDeletionsAddress(name), version),), (why,))
+
+
+def put_right(topic: TopicView, cluster: Cluster) -> tuple[Atom, ...]:
+    """Write the topic's znode again if another process has overwritten its replicas or dropped its id.
+
+    A successor knows only by them which replicas are left to delete: the listed ones, and those owed under this id.
+    """
+    if topic.is_malformed or not topic.partitions:
+        return ()
+    draft = Draft(topic, cluster)
+    draft.restore_id()
+    return draft.atoms()
 
 
 def below(topic: TopicView) -> Iterator[Write]:

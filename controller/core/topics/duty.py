@@ -330,9 +330,7 @@ class Topics(TopicDuty):
         topic = step.topic
         if not topic.partitions or topic.is_malformed or step.is_limited:
             return
-        if topic.has_lost_id and topic.topic_id is not None:
-            step.planned.give_id(topic.topic_id)
-        elif self._shared.settings.assigns_topic_ids and topic.topic_id is None:
+        if not step.planned.restore_id() and self._shared.settings.assigns_topic_ids and topic.topic_id is None:
             step.planned.give_id(self._shared.random.topic_id())
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:

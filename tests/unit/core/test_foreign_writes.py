@@ -231,6 +231,55 @@ def test_what_was_refused_is_not_put_back_into_a_topic_that_is_gone() -> None:
     assert topic_of(play)["partitions"] == {"0": [2]}
 
 
+def dying(*more: str) -> Play:
+    """A topic that is being deleted; broker 2 is away and still has a log of it."""
+    return Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 2 dies", *more, "delete topic orders")
+
+
+@pytest.mark.parametrize("tool", [written({"0": [1]}), written({"1": [1]})])
+def test_a_successor_deletes_every_replica_though_a_tool_has_overwritten_the_topic_meanwhile(tool: str) -> None:
+    play = dying()
+
+    lines = play.do(tool)
+    assert some(lines, "notice (overwritten assignment)", "orders-0", "[1, 2]")
+    assert some(lines, "commit", "orders-0 keeps the replicas [1, 2]")
+    assert not some(play.do("elect 101", "time +60s"), "topic orders is deleted")
+
+    lines = play.do("broker 2 returns", "time +60s")
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert some(lines, "topic orders is deleted")
+
+
+def test_a_successor_deletes_what_a_topic_owes_though_a_tool_has_dropped_the_topics_id_meanwhile() -> None:
+    play = dying("ask reassign orders-0 to=1")
+
+    lines = play.do(written({"0": [1]}))
+    assert some(lines, "commit", "topic orders gets the id")
+    assert not some(play.do("elect 101", "time +60s"), "topic orders is deleted")
+
+    lines = play.do("broker 2 returns", "time +60s")
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert some(lines, "topic orders is deleted")
+
+
+def test_a_move_that_someone_overwrites_while_its_topic_is_being_deleted_stays_a_move() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 2 dies", "ask reassign orders-0 to=1,3")
+
+    play.do("delete topic orders", written({"0": [1, 2]}))
+
+    assert topic_of(play)["adding_replicas"] == {"0": [3]}
+
+
+def test_a_deletion_goes_on_where_an_overwritten_topic_could_not_be_put_right_for_a_while() -> None:
+    play = dying(f"refuse {ORDERS}")
+    play.do(written({"0": [1]}), "time +60s")
+
+    lines = play.do(f"allow {ORDERS}", "broker 2 returns", "time +60s")
+
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert some(lines, "topic orders is deleted")
+
+
 def test_the_only_copy_is_waited_for_where_it_is_down_and_not_listed() -> None:
     play = Play("brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=3 isr=3", "elect")
     assert state_of(play) == (-1, [3])
