@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A broker of 2.4 that does not know its own epoch yet refuses everything, with a growing pause between (KAFKA-9839).
 OFTEN = 8
+# What others do may alternate: a replica is offline, and then again not, each time its broker loses its session.
+OFTEN_IN_TURN = 40
 
 
 class Announcements:
@@ -37,6 +39,7 @@ class Announcements:
         self._taken_out_by_others: dict[TopicPartition, dict[tuple[BrokerId, ControllerEpoch], None]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
         self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
+        self._last_sent: dict[tuple[BrokerId, TopicPartition], tuple[PartitionView, int]] = {}
 
     def sent(self, controller: Controller, tell: Tell) -> None:
         """A controller sends a broker a command."""
@@ -130,7 +133,11 @@ class Announcements:
         sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
         for view in views:
             sent[view] = sent.get(view, 0) + 1
-            if sent[view] > OFTEN:
+            replica = tell.broker, TopicPartition(view.topic, view.partition)
+            last, times = self._last_sent.get(replica, (None, 0))
+            times = times + 1 if last == view and sent[view] > 1 else 1
+            self._last_sent[replica] = view, times
+            if times > OFTEN or sent[view] > OFTEN_IN_TURN:
                 raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:

@@ -58,7 +58,7 @@ class Namesakes:
         data = node.data
         if isinstance(address, ReassignmentAddress):
             data = self.world.folder.two_wishes(TopicPartition(address.topic, address.partition))[0]
-        self.world.say("client", f"withdraws {path} and writes it again: {data.decode()}")
+        self.world.say("client", f"withdraws {path} and writes it again: {data!r}")
         self.world.write_at_once(RemoveNode(path))
         self.world.write_at_once(MakeNode(path, data))
 
