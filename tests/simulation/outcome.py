@@ -54,10 +54,10 @@ def _topics_are_at_rest(world: World, leader: BrokerId, live: dict[BrokerId, Bro
 
 
 def _is_at_rest(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
-    able = {b: model for b, model in live.items() if not model.is_offline(at)}
+    able = {b: m for b, m in live.items() if not m.is_offline(at) and not _has_log_of_another(world, b, at)}
     if not world.refusals.excuses(at, Concern.LEADING):
         _is_led(world, at, assignment, able)
-        _is_known(world, at, assignment, live)
+        _is_known(world, at, assignment, live, able)
     if not world.refusals.excuses(at, Concern.MOVING):
         _does_not_move(world, at, assignment, able)
 
@@ -78,6 +78,15 @@ def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: d
     for broker, model in live.items():
         if any(at.topic == name and at.partition in partitions for at in model.cache):
             raise Broken(f"broker {broker} still knows of topic {name}, which is being deleted")
+
+
+def _has_log_of_another(world: World, broker: BrokerId, at: TopicPartition) -> bool:
+    """Whether a broker has kept the log of an earlier topic, whose replicas were overwritten by hand before it went.
+
+    It refuses this one, until a person removes that log.
+    """
+    log, topic = world.brokers[broker].disk.get(at), world.checker.topics[at.topic]
+    return at in world.checker.edited and log is not None and log.topic_id not in (None, topic.topic_id)
 
 
 def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
@@ -121,7 +130,13 @@ def _does_not_move(world: World, at: TopicPartition, assignment: Assignment, liv
         raise Broken(f"{at} is still placed on a controller: {assignment}")
 
 
-def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
+def _is_known(
+    world: World,
+    at: TopicPartition,
+    assignment: Assignment,
+    live: dict[BrokerId, BrokerModel],
+    able: dict[BrokerId, BrokerModel],
+) -> None:
     state = world.checker.states.get(at)
     if state is None:
         return
@@ -139,7 +154,7 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
         if announced != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
         # Without a live leader a replica keeps its log, and its last epoch.
-        if broker in assignment.target and state.leader in live and not model.is_offline(at):
+        if broker in assignment.target and state.leader in live and broker in able:
             epoch = model.replicas[at].view.leader_epoch if at in model.replicas else None
             if epoch != state.leader_epoch:
                 raise Broken(f"broker {broker} is in leader epoch {epoch} of {at}, not {state.leader_epoch}")
