@@ -282,6 +282,11 @@ def _time(theatre: Theatre, seconds: str) -> None:
     theatre.wait(float(seconds.strip("+s")))
 
 
+def _servers_take(theatre: Theatre, size_bytes: str) -> None:
+    """`servers take 500`: ZooKeeper hangs up on a larger request, whatever the controller's setting says."""
+    theatre.zookeeper.frame_limit = int(size_bytes)
+
+
 # requests
 
 
@@ -548,6 +553,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "lose request": _trouble("lose-request"),
     "crash after-commit": _crash_after,
     "time": _time,
+    "servers take": _servers_take,
     "refuse": lambda theatre, path: theatre.refused.add(path),
     "allow": lambda theatre, path: theatre.refused.discard(path),
     "hold reply": _trouble("hold-reply"),

@@ -49,6 +49,7 @@ from controller.core.messages.events import (
 from controller.core.messages.requests import Caller, Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.transactions.sizes import RequestSizes
 from tests.scenarios.writing import Telling, reply_lines, write_lines
 from tests.simulation.clock import Clock
 from tests.simulation.network import Network
@@ -355,7 +356,9 @@ class Theatre:
 
     def _write(self, commit: Commit, trouble: str) -> None:
         kind, _, path = trouble.partition(" ")
-        if kind == "lose-request":
+        sizes = RequestSizes(self.zookeeper.frame_limit)
+        is_too_large = sum(map(sizes.write_bytes, commit.operations)) > sizes.room_bytes
+        if kind == "lose-request" or is_too_large:
             self.say(f"unknown #{commit.commit}")
             self._events.append(Unknown(commit.commit))
             return

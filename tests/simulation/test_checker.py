@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 
 from controller.core.machine import Machine
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.messages.effects import Answer, Commit, Delete, Effect, Set, Tell, Write, operation
+from controller.core.messages.effects import Answer, Commit, Delete, Effect, Notice, Set, Tell, Write, operation
 from controller.core.messages.events import CommitId, Event
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
@@ -23,11 +24,13 @@ from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import Proposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
+from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
 from tests.simulation.network import ZkConnection
 from tests.simulation.refusals import Right
+from tests.simulation.sizes import GUARD_BYTES, HANG_UPS
 from tests.simulation.world import World
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from zk_layout import catalog
@@ -733,3 +736,27 @@ def test_no_live_replica_is_removed_for_a_dead_target(monkeypatch: pytest.Monkey
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((one,))})
     with pytest.raises(Broken, match="none of which lives"):
         checker._target_lives(before, states, AT.topic, SessionId(0))
+
+
+def test_a_controller_does_not_make_servers_hang_up_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0)
+    monkeypatch.setattr(World, "is_peaceful", True)
+    written = protocol.transaction([protocol.SetData("/a", b"much", ZnodeVersion(0))])
+    frame = struct.pack(">ii", 1, written.type) + written.serialize()
+
+    for _ in range(HANG_UPS):
+        world.sizes.oversized("controller 100", frame)
+    world.sizes.oversized("controller 101", frame)
+
+    with pytest.raises(Broken, match="controller 100 made servers hang up 13 times within a minute"):
+        world.sizes.oversized("controller 100", frame)
+
+
+@pytest.mark.parametrize("kind", ["oversized znode", "lower size limit"])
+def test_what_a_controller_calls_too_large_is_too_large(kind: str) -> None:
+    world = World(0)
+    limit = world.zookeeper.frame_limit = world.sizes.believed_bytes - 10
+    world.sizes.noticed(Notice(kind, f"writing /a takes a request of {limit + 1} bytes, which are too many"))
+
+    with pytest.raises(Broken, match="this is not too large"):
+        world.sizes.noticed(Notice(kind, f"writing /a takes a request of {limit - GUARD_BYTES} bytes"))

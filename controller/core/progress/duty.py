@@ -33,12 +33,10 @@ from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
-from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import RequestId, TopicPartition
-from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus
+from zk_layout.znodes.reassignment_status import RequestStatus
 
 GATHER_S = 0.5
-LONGEST_PATH = ReassignmentStatusAddress(RequestId(INT32_MAX)).path
 
 
 class LookAfterMoves(Alarm, frozen=True):
@@ -67,7 +65,7 @@ class RequestProgress(Duty):
         self._progress = Progress(
             shared.cluster, self._ledger, shared.settings.clock_zero_ms, shared.settings.budget.measured
         )
-        self._text = StatusText(self._progress, shared.sizes.most_data_bytes(LONGEST_PATH))
+        self._text = StatusText(self._progress, shared.sizes)
         self._znodes = StatusZnodes(shared, self._ledger, self._text)
         self._budget = shared.settings.budget.measured
         self._listings: deque[_Listing] = deque()
@@ -164,7 +162,7 @@ class RequestProgress(Duty):
     def _go_on(self, out: Outbox) -> None:
         for asked in self._ledger.go_on(self._progress.at_ms(out.now)):
             if asked.request is None:
-                self._znodes.open(asked)
+                self._znodes.open(asked, out)
         if self._ledger.is_going_on:
             out.wake(Again(), out.now)
 

@@ -8,14 +8,23 @@ from msgspec import Struct, field, structs
 
 from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
 from controller.core.progress.measuring import Progress
+from controller.core.transactions.sizes import RequestSizes
 from zk_layout import catalog
+from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import BrokerId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes.reassignment_status import PartitionStatus, ReplicaProgress, RequestStatus, TopicStatus
+from zk_layout.znodes.reassignment_status import (
+    PartitionStatus,
+    ReassignmentStatusAddress,
+    ReplicaProgress,
+    RequestStatus,
+    TopicStatus,
+)
 
 LARGEST_WITH_PROGRESS_BYTES = 256 * 1024
 MOST_WITH_PROGRESS = 1_000
 MOST_LISTED_AT_THE_END = 1_000
 MOST_MEASURED = 5_000
+LONGEST_PATH = ReassignmentStatusAddress(RequestId(INT32_MAX)).path
 BYTES_A_PARTITION = 30  # in a list, at least
 
 
@@ -52,10 +61,15 @@ class _Sums(Struct):
 class StatusText:
     """Builds statuses, complete or small enough for a znode."""
 
-    def __init__(self, progress: Progress, most_data_bytes: int) -> None:
-        """`most_data_bytes` is the capacity of a status' znode."""
+    def __init__(self, progress: Progress, sizes: RequestSizes) -> None:
+        """`sizes` limit what a status' znode can hold."""
         self._progress = progress
-        self._most_data_bytes = most_data_bytes
+        self._sizes = sizes
+
+    @property
+    def _most_data_bytes(self) -> int:
+        """The capacity of a status' znode now."""
+        return self._sizes.most_data_bytes(LONGEST_PATH)
 
     def at_ms(self, now: float) -> int:
         """The Unix time in milliseconds at a time of this machine's clock."""

@@ -79,9 +79,10 @@ class StatusZnodes:
         self._own.pop(request, None)
         return is_own
 
-    def open(self, asked: OpenRequest) -> None:
+    def open(self, asked: OpenRequest, out: Outbox) -> None:
         """Queue a request for its id."""
         self._opening.append(asked)
+        self._answer_if_refused(out)
 
     def next_at(self, now: float) -> float | None:
         """When the next status is to be created or deleted; None if nothing is scheduled."""
@@ -230,13 +231,20 @@ class StatusZnodes:
             self._retain(memo.request, status.finished_ms)
 
     def _not_opened(self, asked: OpenRequest, out: Outbox) -> None:
-        """Answer the client without an id after several refusals; the moves continue."""
+        """After a refusal, try again."""
         asked.is_being_written = False
+        self._answer_if_refused(out)
+
+    def _answer_if_refused(self, out: Outbox) -> None:
+        """After several refusals in a row, answer all clients without an id; the moves continue."""
         tries = self._transactions.refusals(ROOT)
-        if tries >= AT_ONCE and asked.call is not None:
-            text = f"a request was answered without a request id: writing {StatusRootAddress().path} failed"
-            out.notice(NOTICE, f"{text} {tries} times; retrying")
-            _answer(asked, None, out)
+        if tries < AT_ONCE:
+            return
+        for asked in self._opening:
+            if asked.call is not None:
+                text = f"a request was answered without a request id: writing {StatusRootAddress().path} failed"
+                out.notice(NOTICE, f"{text} {tries} times; retrying")
+                _answer(asked, None, out)
 
     def _go_without(self, asked: OpenRequest, out: Outbox) -> None:
         """Even the shortest status does not fit into a znode: continue without one, or with the last one written."""

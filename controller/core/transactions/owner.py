@@ -19,6 +19,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.scheduling.quarantine import Quarantine, described
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.back_off import AT_ONCE, wait_s
+from controller.core.transactions.losses import Losses
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import (
     TOPIC,
@@ -78,8 +79,12 @@ UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 
 
 class _Flight(Struct, frozen=True, eq=False):
+    """A transaction without an answer. `alone` is its subject if it has one piece only."""
+
     commit: Commit
     concerned: tuple[_UnderWay, ...]
+    size_bytes: int
+    alone: Subject | None
 
 
 class _Doubt(Struct, eq=False):
@@ -115,7 +120,11 @@ class Transactions:
         self._busy_topics: set[TopicName] = set()
         self._half_read_topics: dict[TopicName, None] = {}
         self._packing = Packing(sizes, most_writes)
+        self._sizes = sizes
         self._size_warnings = SizeWarnings(sizes)
+        self._losses = Losses(sizes)
+        self._last_lost = CommitId(0)
+        self._largest_lost_bytes = 0
         self._quarantine = quarantine
 
     # ---- what duties ask ------------------------------------------------------------------------------------
@@ -199,7 +208,9 @@ class Transactions:
         concerned = {id(step): step for step in (self._under_way[piece.proposal.subject] for piece in load)}
         for step in concerned.values():
             step.outstanding += 1
-        self._flights[commit.commit] = _Flight(commit, tuple(concerned.values()))
+        size_bytes = self._sizes.empty_bytes + sum(piece.size_bytes for piece in load)
+        alone = load[0].proposal.subject if len(load) == 1 else None
+        self._flights[commit.commit] = _Flight(commit, tuple(concerned.values()), size_bytes, alone)
         out.add(commit)
 
     def writes(self, commit: CommitId) -> tuple[Write, ...]:
@@ -212,6 +223,7 @@ class Transactions:
     def committed(self, commit: CommitId) -> Commit:
         """Note that ZooKeeper accepted a transaction."""
         flight = self._flights.pop(commit)
+        self._losses.accepted(flight.size_bytes)
         for step in flight.concerned:
             step.outstanding -= 1
             self._ripe.append(step)
@@ -233,12 +245,28 @@ class Transactions:
             self._awaited.setdefault(address, []).extend(flight.concerned)
         if addresses:
             out.read(addresses)
-        if look_at is None:
+        if look_at is not None:
+            for step in flight.concerned:
+                self._losses.written(step.proposal.subject)
+        else:
+            self._blame(flight, out)
             read = frozenset(addresses)
             writes = {w.address: w for w in flight.commit.writes if w.address in read}
             doubt = _Doubt(flight, writes, dict.fromkeys(writes))
             for address in writes:
                 self._doubts.setdefault(address, []).append(doubt)
+
+    def _blame(self, flight: _Flight, out: Outbox) -> None:
+        """Note that a connection was lost, if this is the largest of the transactions lost with it."""
+        if flight.commit.commit > self._last_lost:
+            self._last_lost, self._largest_lost_bytes = CommitId(self._last), 0
+        largest = max((other.size_bytes for other in self._flights.values()), default=0)
+        if flight.size_bytes <= max(largest, self._largest_lost_bytes):
+            return
+        self._largest_lost_bytes = flight.size_bytes
+        path = max(flight.commit.operations, key=self._sizes.write_bytes).write.address.path
+        if self._losses.lost(flight.size_bytes, flight.alone, path, out) and flight.alone is not None:
+            self._refusals.pop(flight.alone, None)  # the next attempt is another one
 
     def saw(self, address: Address, fact: Fact | None, out: Outbox) -> list[tuple[Commit, Zxid]]:
         """Release what waited for a read of this znode.
@@ -254,6 +282,7 @@ class Transactions:
                     self._doubts.setdefault(address, []).append(doubt)  # it may become readable before the others are
                 elif _is_written(write, fact):
                     doubt.is_proven = True
+                    self._losses.accepted(doubt.flight.size_bytes)
                     proven.append((doubt.flight.commit, fact.as_of))
             if address in doubt.unseen:
                 del doubt.unseen[address]
@@ -287,6 +316,7 @@ class Transactions:
 
         Their subjects are free again.
         """
+        self._losses.look(out.now)
         ripe, self._ripe = self._ripe, []
         for step in ripe:
             proposal = step.proposal
@@ -310,6 +340,7 @@ class Transactions:
     def _accepted(self, step: _UnderWay) -> Accepted:
         subject = step.proposal.subject
         self._refusals.pop(subject, None)
+        self._losses.written(subject)
         self._quarantine.release(f"the write of {subject.text}")
         return Accepted()
 

@@ -37,8 +37,14 @@ class Packing:
     def __init__(self, sizes: RequestSizes, most_writes: int = WRITES_A_TRANSACTION) -> None:
         """`sizes` count bytes as ZooKeeper does."""
         self._sizes = sizes
+        self._empty_bytes = sizes.empty_bytes
         self._most_writes = most_writes
-        self._most_bytes = min(BYTES_A_TRANSACTION, sizes.room_bytes)
+
+    @property
+    def _most_bytes(self) -> int:
+        """The room for what need not be in one transaction."""
+        most_bytes = min(self._sizes.shared_bytes, self._sizes.limit_bytes)
+        return min(BYTES_A_TRANSACTION, most_bytes - self._empty_bytes)
 
     def pieces(self, proposal: Proposal, *, is_alone: bool) -> Iterator[Piece]:
         """The atoms of a proposal with their sizes. An atom that is too large is cut into ranked parts."""
@@ -64,9 +70,10 @@ class Packing:
     def _cut(self, every: Iterable[Operation]) -> Iterator[Part]:
         part: list[Operation] = []
         size = 0
+        most_bytes = self._most_bytes
         for made in every:
             taken = self._sizes.write_bytes(made)
-            if part and (size + taken > self._most_bytes or len(part) >= self._most_writes):
+            if part and (size + taken > most_bytes or len(part) >= self._most_writes):
                 yield tuple(part), size
                 part, size = [], 0
             part.append(made)
@@ -81,8 +88,9 @@ class Packing:
         """Group pieces into transactions, in order; a recently refused piece travels alone."""
         load: list[Piece] = []
         size = count = 0
+        most_bytes = self._most_bytes
         for piece in every:
-            is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > self._most_writes
+            is_full = size + piece.size_bytes > most_bytes or count + len(piece.operations) > self._most_writes
             if load and (is_full or piece.is_alone or load[-1].is_alone):
                 yield load
                 load, size, count = [], 0, 0

@@ -21,22 +21,28 @@ from controller.core.settings import OPEN_ACL_BYTES
 from zk_layout.znodes.controller import ControllerEpochAddress
 
 ALARMING_SHARE = 0.8
+UNBOUNDED = 1 << 40
 NUMBER = 4  # a version, the flags of a creation, or the length before a path or data
 REQUEST_HEADER = 8
 OPERATION_HEADER = 9  # for each operation, and once more at the end
 
 
-class RequestSizes(Struct, frozen=True):
+class RequestSizes(Struct):
     """The sizes of a request's parts, for any number of writes.
 
+    Shape:
+        `losses` alone changes the limits, while ZooKeeper seems to take less than the setting says.
     Units:
         All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` are added to every path, and at most
-        `acl_bytes` to every creation.
+        `acl_bytes` to every creation. Independent writes share a request of at most `shared_bytes`. Requests of
+        `doubted_bytes` or more may be too large, although the setting allows them.
     """
 
     limit_bytes: int
     chroot_bytes: int = 0
     acl_bytes: int = OPEN_ACL_BYTES
+    shared_bytes: int = UNBOUNDED
+    doubted_bytes: int = UNBOUNDED
 
     @property
     def empty_bytes(self) -> int:
@@ -93,7 +99,8 @@ class SizeWarnings:
                 self._refused.add(path)
                 out.notice("oversized znode", message)
             return message
-        self._refused.discard(path)
+        if size_bytes < self._sizes.doubted_bytes:
+            self._refused.discard(path)
         if size_bytes > ALARMING_SHARE * limit and path not in self._warned:
             self._warned.add(path)
             text = (

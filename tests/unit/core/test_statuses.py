@@ -133,3 +133,36 @@ def test_a_finished_status_that_could_not_be_listed_when_the_term_began_is_delet
     play.do("time +120s")
 
     assert play.data(STATUS) is None
+
+
+TOPICS = ("brokers 1,2,3", "topic o 0=1,2 1=1,2", "topic p 0=1,2", "topic q 0=1,2 1=1,2", "elect")
+
+
+def test_a_status_larger_than_the_servers_take_is_cut_down_and_no_other_request_waits_for_it() -> None:
+    play = Play("set znode_size_limit=1300", *TOPICS)
+    play.do("servers take 900")
+
+    lines = play.do("ask reassign o-0 to=1,3 o-1 to=1,3", "ask reassign p-0 to=1,3")
+
+    assert len(some(lines, "answer o-", "NONE")) == 2
+    assert len(some(lines, "answer p-0 NONE request")) == 1
+    assert some(lines, "request", "by AlterPartitionReassignments: 2 in progress")
+    assert len(some(lines, "notice (lower size limit)")) == 1
+    assert not some(lines, "notice (refused transaction)")
+
+    lines = play.do("ask reassign q-0 to=1,3 q-1 to=1,3")
+
+    assert len(some(lines, "answer q-", "NONE request")) == 2  # it is known by now what is too large
+    assert not some(lines, "unknown")
+
+
+def test_where_statuses_cannot_be_written_no_answer_waits_for_them() -> None:
+    play = Play(*TOPICS)
+    play.do("refuse /admin/reassign_partitions_status")
+
+    lines = play.do("ask reassign o-0 to=1,3", "ask reassign p-0 to=1,3", "ask reassign q-0 to=1,3")
+    assert some(lines, "answer ") == ["answer o-0 NONE", "answer p-0 NONE", "answer q-0 NONE"]
+    lines = play.do("allow /admin/reassign_partitions_status", "time +60s")
+
+    assert not some(lines, "answer ")
+    assert len(some(lines, "create /admin/reassign_partitions_status/")) == 3

@@ -8,6 +8,7 @@ from controller.core.messages.effects import Commit, Create, Delete, Effect, Not
 from controller.core.messages.events import CommitId
 from controller.core.messages.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
+from controller.core.transactions.losses import FIRST_DOUBT_S, LOSSES_TO_BLAME
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
 from controller.core.turn.duty import Duty
@@ -369,6 +370,163 @@ def test_what_would_be_too_large_is_settled_at_once_and_never_sent() -> None:
     assert [written(commit) for commit in commits(told)] == [["b"]]
     assert [e.kind for e in told if isinstance(e, Notice)] == ["oversized znode"]
     assert desk.transactions.may_propose(A)
+
+
+def large(name: str, size: int, subject: Subject = A) -> Proposal:
+    """A proposal of one write of about so many bytes."""
+    return Proposal(subject, (Atom((config(name, size),), ()),))
+
+
+def lose(desk: Desk, *sent: Commit) -> list[Effect]:
+    """The connection is lost over these; none was written."""
+    return [e for one in sent for e in desk.refuse(one, *(absent(write.address, Zxid(5)) for write in one.writes))]
+
+
+def lose_in_a_row(desk: Desk, proposal: Proposal) -> list[Effect]:
+    """The connection is lost over this until it is blamed; returns what the last time caused."""
+    for _ in range(LOSSES_TO_BLAME - 1):
+        assert not [e for e in desk.refuse_once(proposal) if isinstance(e, Notice)]
+    return desk.refuse_once(proposal)
+
+
+def is_sent(desk: Desk, proposal: Proposal) -> bool:
+    desk.transactions.resume(TryAgain(proposal.subject), desk.out())
+    return bool(commits(desk.send(proposal)))
+
+
+def test_over_what_the_connection_is_lost_each_time_is_too_large_although_the_setting_allows_it() -> None:
+    desk = Desk(znode_size_limit=1000)
+
+    caused = lose_in_a_row(desk, large("a", 600))
+
+    (notice,) = (e for e in caused if isinstance(e, Notice))
+    assert notice.kind == "lower size limit"
+    assert "closed the connection 3 times in a row over a request of 7" in notice.text
+    assert "/config/topics/a" in notice.text
+    assert desk.outcomes() == [(A, Refused(is_waiting=False))] * LOSSES_TO_BLAME
+    assert desk.transactions.refusals(A) == 1  # the next attempt is another one
+    again = desk.send(large("a", 600), large("b", 700, B), large("c", 500, C))
+    assert [written(commit) for commit in commits(again)] == [["c"]]
+    assert [(subject, type(outcome)) for subject, outcome in desk.outcomes()] == [(A, TooLarge), (B, TooLarge)]
+
+
+def test_that_servers_take_less_is_said_once_a_term() -> None:
+    desk = Desk(znode_size_limit=1000)
+    lose_in_a_row(desk, large("a", 600))
+    desk.send(large("a", 600))
+
+    for _ in range(LOSSES_TO_BLAME):
+        assert not [e for e in desk.refuse_once(large("c", 500, C)) if isinstance(e, Notice)]
+    desk.now += FIRST_DOUBT_S
+    desk.transactions.settle(desk.out())
+    desk.transactions.resume(TryAgain(A), desk.out())
+    caused = desk.refuse_once(large("a", 600)) + desk.send(large("a", 600))
+
+    assert not [e for e in caused if isinstance(e, Notice)]
+    assert isinstance(desk.outcomes()[-1][1], TooLarge)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_only_the_largest_of_what_was_lost_with_a_connection_is_blamed(order: int) -> None:
+    desk = Desk(znode_size_limit=1000)
+    for _ in range(LOSSES_TO_BLAME):
+        lose(desk, *commits(desk.send(large("a", 600), large("b", 500, B)))[::order])
+
+    assert [written(one) for one in commits(desk.send(large("a", 600), large("b", 500, B)))] == [["b"]]
+
+
+def test_what_is_no_larger_than_something_accepted_is_not_blamed() -> None:
+    desk = Desk(znode_size_limit=1000)
+    (commit,) = commits(desk.send(large("b", 600, B)))
+    desk.accept(commit)
+
+    for _ in range(LOSSES_TO_BLAME + 2):
+        desk.refuse_once(large("a", 600))
+
+    assert is_sent(desk, large("a", 600))
+
+
+def test_only_losses_in_a_row_count() -> None:
+    desk = Desk(znode_size_limit=1000)
+    for _ in range(LOSSES_TO_BLAME + 1):
+        desk.refuse_once(large("a", 600))
+        (commit,) = commits(desk.send(large("a", 100)))
+        desk.accept(commit)
+    for _ in range(LOSSES_TO_BLAME - 1):
+        desk.refuse_once(large("a", 600))
+    (commit,) = commits(desk.send(large("a", 600)))
+    out = desk.out()
+    desk.transactions.failed(commit.commit, (commit.writes[0].address,), out)  # ZooKeeper did answer
+    desk.read(absent(commit.writes[0].address, Zxid(5)))
+
+    desk.transactions.resume(TryAgain(A), desk.out())
+    desk.refuse_once(large("a", 600))
+
+    assert is_sent(desk, large("a", 600))
+
+
+def test_what_is_far_below_the_setting_is_not_blamed() -> None:
+    desk = Desk(znode_size_limit=16_000)
+    for _ in range(LOSSES_TO_BLAME + 2):
+        desk.refuse_once(large("a", 600))
+
+    assert is_sent(desk, large("a", 600))
+
+
+def test_what_was_found_too_large_is_tried_again_after_a_while_and_one_loss_is_enough_then() -> None:
+    desk = Desk(znode_size_limit=1000)
+    lose_in_a_row(desk, large("a", 600))
+    pauses = []
+    for _ in range(6):
+        since = desk.now
+        desk.transactions.resume(TryAgain(A), desk.out())
+        while not (sent := commits(desk.send(large("a", 600)))):
+            desk.now += 1
+            desk.transactions.settle(desk.out())
+            desk.transactions.resume(TryAgain(A), desk.out())
+        pauses.append(desk.now - since)
+        lose(desk, *sent)
+
+    assert pauses == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0]
+
+
+def test_a_limit_that_was_found_is_forgotten_once_as_much_is_accepted() -> None:
+    desk = Desk(znode_size_limit=1000)
+    lose_in_a_row(desk, large("a", 600))
+    desk.now += FIRST_DOUBT_S
+    desk.transactions.settle(desk.out())
+    (commit,) = commits(desk.send(large("a", 600)))
+    desk.accept(commit)
+
+    for _ in range(LOSSES_TO_BLAME - 1):
+        desk.refuse_once(large("b", 700, B))
+
+    assert is_sent(desk, large("b", 700, B))
+
+
+def test_after_a_loss_fewer_writes_share_a_transaction() -> None:
+    desk = Desk(znode_size_limit=2000)
+    several = [large(name, 250, Subject("topic", name)) for name in "defgh"]
+    (together,) = commits(desk.send(*several))
+    lose(desk, together)
+    for commit in commits(desk.send(*several)):
+        desk.accept(commit)
+
+    sent = commits(desk.send(*several))
+
+    assert [written(commit) for commit in sent] == [["d", "e"], ["f", "g"], ["h"]]
+
+
+def test_what_belongs_together_is_parted_where_zookeeper_does_not_take_it() -> None:
+    desk = Desk(znode_size_limit=2000)
+    move = Proposal(A, (Atom((config("a", 500), config("b", 500)), (), after=(config("c", 500),)),))
+    sizes = []
+    for _ in range(LOSSES_TO_BLAME + 1):
+        (sent,) = commits(desk.send(move))
+        sizes.append(written(sent))
+        lose(desk, sent)
+
+    assert sizes == [["a", "b", "c"], ["a", "b"], ["a", "b"], ["a"]]
 
 
 def test_a_znode_that_comes_near_the_limit_is_warned_of_once() -> None:
