@@ -103,13 +103,17 @@ class Answers:
                 raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 
     def _is_shown(self, controller: Controller, at: TopicPartition) -> bool:
-        """Whether a controller has had any answer since the partition was last written, and time to read.
+        """Whether a controller has had any answer since the partition was last written, and time to read and to fold.
 
-        The answer to a later write comes before those to what it reads again after a lost answer.
+        The answer to a later write comes before those to what it reads again after a lost answer. What has arrived
+        and is left to a later turn is not known yet (decision 30); Kafka's controller knows nothing of events that
+        are still queued either.
         """
         nodes, world = self._world.zookeeper.nodes, self._world
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
         shown_for = world.clock.now - world.ensemble.shown_in_time_since(controller.session)
+        if any(controller.is_behind_on(path) for path in paths):
+            return False
         return shown_for > SOON_S and all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
 
     def _answer_fits(self, request: Request, reply: object) -> None:

@@ -30,8 +30,9 @@ from controller.core.messages.effects import (
     Notice,
     StepDown,
     Tell,
+    Write,
 )
-from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
 from controller.following.cluster import ClusterFollower
@@ -52,6 +53,7 @@ from tests.simulation.network import Line, Link
 from tests.simulation.trace import command_lines, write_text
 from tests.simulation.zookeeper import CheckVersion, MakeNode, Multi, Operation, RemoveNode
 from tests.simulation.zookeeper_server import ServerConnection
+from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, Zxid
 
 if TYPE_CHECKING:
@@ -466,6 +468,19 @@ class Controller:
     def seen_zxid(self) -> Zxid:
         """The zxid up to which its process knows its own writes."""
         return Zxid(0) if self._process is None else self._process.claimant.bridge.seen_zxid
+
+    def is_behind_on(self, path: str) -> bool:
+        """Whether a committed write or a read of a znode waits for a later turn: turns are bounded."""
+        if self.machine is None:
+            return False
+        queue, transactions = self.machine._queue, self.machine._transactions
+        waiting: list[Fact | Write] = list(queue._facts[queue._given :])
+        for event in queue._waiting:
+            if isinstance(event, Observed):
+                waiting += event.facts
+            elif isinstance(event, Committed):
+                waiting += transactions.writes(event.commit)
+        return any(one.address.path == path for one in waiting)
 
     @property
     def connection(self) -> Connection:

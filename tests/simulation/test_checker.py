@@ -15,7 +15,8 @@ import pytest
 from controller.core.machine import Machine
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Answer, Commit, Delete, Effect, Notice, Set, Tell, Write, operation
-from controller.core.messages.events import CommitId, Event
+from controller.core.messages.events import CommitId, Event, Observed
+from controller.core.messages.requests import ControlledShutdown
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
@@ -32,8 +33,9 @@ from tests.simulation.network import ZkConnection
 from tests.simulation.refusals import Right
 from tests.simulation.sizes import GUARD_BYTES, HANG_UPS
 from tests.simulation.world import World
-from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
+from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData, Znode
 from zk_layout import catalog
+from zk_layout.facts import absent
 from zk_layout.ids import (
     NO_LEADER,
     BrokerEpoch,
@@ -63,6 +65,7 @@ class SpoiledMachine:
     def __init__(self, machine: Machine, spoil: Spoil) -> None:
         self._machine = machine
         self._spoil = spoil
+        self._queue, self._transactions = machine._queue, machine._transactions
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
         return [spoiled for effect in self._machine.turn(events, now) for spoiled in self._spoil(effect)]
@@ -760,3 +763,39 @@ def test_what_a_controller_calls_too_large_is_too_large(kind: str) -> None:
 
     with pytest.raises(Broken, match="this is not too large"):
         world.sizes.noticed(Notice(kind, f"writing /a takes a request of {limit - GUARD_BYTES} bytes"))
+
+
+@pytest.mark.parametrize("left", [None, "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"])
+def test_a_broker_may_leave_before_its_controller_has_folded_that_it_leads_a_replicated_partition(
+    left: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(0)
+    checker, one, two = world.checker, BrokerId(1), BrokerId(2)
+    paths = (TopicAddress(AT.topic).path, StateAddress(AT.topic, AT.partition).path)
+    world.zookeeper.nodes.update({path: Znode(b"", 1, 0) for path in paths})
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((one, two))})
+    checker.states[AT] = PartitionState(one, LeaderEpoch(0), ControllerEpoch(1), (one,))
+    world.brokers[one].is_leaving = True
+    monkeypatch.setattr(world.ensemble, "shown_in_time_since", lambda _: -100.0)
+    controller: Any = SimpleNamespace(
+        epoch=checker.current_epoch(),
+        session=SessionId(0),
+        seen_zxid=world.zookeeper.zxid,
+        is_behind_on=lambda path: path == left,
+    )
+
+    with nullcontext() if left else pytest.raises(Broken, match="may leave, though it leads orders-0"):
+        checker.answers._leads_nothing(controller, ControlledShutdown(one))
+
+
+def test_a_controller_is_behind_on_what_a_bounded_turn_leaves() -> None:
+    world = World(1)
+    controller = world.controllers[min(world.controllers)]
+    machine = controller.machine = world.new_machine(controller.own_id, ControllerEpoch(1), ClusterState())
+    names = [TopicName(f"topic{n}") for n in range(20)]
+    assert not controller.is_behind_on(TopicAddress(names[-1]).path)
+
+    machine.turn([Observed((absent(TopicAddress(name), Zxid(9)),)) for name in names], 0.0)
+
+    assert controller.is_behind_on(TopicAddress(names[-1]).path)
+    assert not controller.is_behind_on(TopicAddress(names[0]).path)
