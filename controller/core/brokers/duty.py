@@ -12,7 +12,7 @@ from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Transition
 from controller.core.brokers.memory import BrokersMemory
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
-from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.commands import LeaderAndIsr, StopReplica
 from controller.core.messages.effects import Connect, Disconnect
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, CallId
@@ -292,6 +292,10 @@ class Brokers(Duty):
             return
         if isinstance(report.command, LeaderAndIsr):
             self._note_log_directories(report, report.command)
+        if isinstance(report.command, StopReplica):
+            for at, error in report.errors.items():
+                if error is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._memory.note_log_kept(at, report.broker)
         self._refusals.of_partitions(report, out)
 
     def _note_log_directories(self, report: Acknowledged, command: LeaderAndIsr) -> None:

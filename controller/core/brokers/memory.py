@@ -46,6 +46,11 @@ class BrokersMemory(Struct, frozen=True, eq=False):
         """Note that a replica is sent a deletion."""
         self.logs_deleted[at] = self.logs_deleted.get(at, NO_BROKERS) | {broker}
 
+    def note_log_kept(self, at: TopicPartition, broker: BrokerId) -> None:
+        """Note that a broker could not carry out a deletion: its log directory has failed, with the log."""
+        if at in self.logs_deleted:
+            _keep(self.logs_deleted, at, self.logs_deleted[at] - {broker})
+
     def note_making(self, at: TopicPartition, making: Making) -> None:
         """Note replicas that a proposal creates."""
         self.made[at] = making

@@ -50,6 +50,15 @@ def test_a_replica_may_fail_on_several_brokers_and_heals_on_each_by_itself() -> 
     assert play.figures()["offline_partitions"] == 1
 
 
+def test_a_log_that_could_not_be_deleted_is_still_there_when_its_directory_is_back() -> None:
+    play = failed("config orders unclean.leader.election.enable=true", "disk 2 fails orders-0")
+    play.do("ask reassign orders-0 to=3,1")
+    assert some(play.do("isr orders-0 1,3"), "tell 2", "StopReplica", "delete")
+    play.do("disk 3 fails orders-0", "ask reassign orders-0 to=1,2", "disk 2 works", "broker 2 bounces")
+
+    assert some(play.do("disk 1 fails orders-0"), "allows 2: records may be lost")
+
+
 def test_a_topic_that_is_deleted_takes_its_failures_with_it() -> None:
     play = failed("disk 1 fails orders-0", "disk 1 works", "delete topic orders")
 
