@@ -95,8 +95,9 @@ class FullUpdates:
         released = [name for name in self._held_back if name not in incomplete]
         for name in released:
             brokers = self._held_back.pop(name)
-            if brokers:
-                whole = {name: tuple(self._numbers(name))}
+            numbers = tuple(self._numbers(name))
+            if brokers and numbers:
+                whole = {name: numbers}
                 yield UpdatePart(brokers, whole if any(brokers.values()) else {}, whole)
         while self._left and most > 0:
             # Brokers leave the round one by one: each part is for those still on it.

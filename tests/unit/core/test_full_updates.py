@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from controller.core.announcing.full_updates import FullUpdates
 from controller.core.brokers.duty import Brokers
 from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
 from tests.unit.core.builders import Term, ids, state
 from tests.unit.traps.play import Play
-from zk_layout.facts import Stat, present
+from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -17,17 +19,23 @@ SHAPES = {TopicName("narrow"): 1, TopicName("wide"): 5}
 EVERY = {(name, number) for name, count in SHAPES.items() for number in range(count)}
 
 
-def full_updates() -> FullUpdates:
+def two_topics() -> Term:
     term = Term("1,2")
     for name, count in SHAPES.items():
         partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(count)}
         term.fold(present(TopicAddress(name), Topic(partitions, None), STAT))
-    return FullUpdates(term.cluster)
+    return term
 
 
-def heard(round_: FullUpdates, broker: int, most: int) -> list[tuple[TopicName, PartitionId]]:
+def full_updates() -> FullUpdates:
+    return FullUpdates(two_topics().cluster)
+
+
+def heard(
+    round_: FullUpdates, broker: int, most: int, incomplete: Container[TopicName] = ()
+) -> list[tuple[TopicName, PartitionId]]:
     """What a broker hears of in a turn."""
-    taken = list(round_.take((), most))
+    taken = list(round_.take(incomplete, most))
     of_broker = [part.partitions for part in taken if BrokerId(broker) in part.brokers]
     return [(name, n) for partitions in of_broker for name, numbers in partitions.items() for n in numbers]
 
@@ -52,6 +60,18 @@ def test_a_broker_that_comes_while_a_topic_is_sent_in_parts_gets_all_of_it() -> 
     round_.join([BrokerId(2)])
 
     assert set(heard(round_, 2, most=100)) == EVERY
+
+
+def test_a_topic_that_is_deleted_while_it_waits_to_be_read_is_sent_to_no_broker() -> None:
+    term = two_topics()
+    round_ = FullUpdates(term.cluster)
+    round_.join([BrokerId(1)])
+    assert not heard(round_, 1, most=100, incomplete=SHAPES)
+
+    term.fold(absent(TopicAddress(TopicName("narrow")), Zxid(11)))
+    parts = list(round_.take((), 100))
+
+    assert [list(part.partitions) for part in parts] == [list(part.whole) for part in parts] == [["wide"]]
 
 
 def test_a_broker_without_a_topic_gets_all_its_partitions_at_once() -> None:
