@@ -22,6 +22,7 @@ from zk_layout.ids import Zxid
 
 MARK: Final = ":life:"
 """A name that no topic can have."""
+BLIND_ATTEMPTS: Final = 3
 _int = struct.Struct(">i")
 _CVERSION_AT, _CHILDREN_AT = 36, 56
 
@@ -48,6 +49,7 @@ class Lives:
         self._ours: dict[str, deque[tuple[Zxid, int]]] = {folder: deque() for folder in self.folders}
         self._in_flight: dict[str, int] = dict.fromkeys(self.folders, 0)
         self._unguarded: set[str] = set()
+        self._blind: dict[str, int] = dict.fromkeys(self.folders, 0)
 
     def folder_of(self, path: str) -> str | None:
         """The folder of a path, if lives are distinguished there."""
@@ -85,11 +87,20 @@ class Lives:
 
     def guard(self, folder: str, full: str) -> tuple[protocol.Operation, ...]:
         """Operations that make a transaction fail if a child was created that we do not know of; none if that cannot be
-        known. `full` is the folder with the chroot."""
-        if folder in self._unguarded or folder not in self._counted:
+        known. `full` is the folder with the chroot.
+
+        Where the children have not been counted yet, the transaction fails, too: that makes the reader count them.
+        """
+        if folder in self._unguarded:
             return ()
-        births, _ = self._counted[folder]
-        number = births + sum(made for _, made in self._ours[folder]) + self._in_flight[folder]
+        if folder in self._counted:
+            births, _ = self._counted[folder]
+            number = births + sum(made for _, made in self._ours[folder]) + self._in_flight[folder]
+        elif self._blind[folder] < BLIND_ATTEMPTS:
+            self._blind[folder] += 1
+            number = -1
+        else:
+            return ()
         create = protocol.Create(f"{full}/{MARK}", None, sequential=True)
         return create, protocol.Delete(f"{full}/{MARK}{number:010d}", -1)
 

@@ -11,7 +11,7 @@ import pytest
 
 from controller.core.messages.effects import Commit, Create, Delete, Read, Write, operation
 from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Observed
-from controller.zk.lives import MARK, Births
+from controller.zk.lives import BLIND_ATTEMPTS, MARK, Births
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode
@@ -108,6 +108,29 @@ def test_a_request_that_was_replaced_by_another_is_not_deleted_in_its_place(work
     life = working.seen(ASKED.path, TWO_ONE)
     assert isinstance(working.written(Delete(ASKED, V0, life), ANYTHING_ELSE), Committed)
     assert ASKED.path not in working.ensemble.zookeeper.nodes
+
+
+def test_nothing_is_deleted_by_its_version_alone_because_the_connection_was_lost_while_it_was_counted(
+    working: Working,
+) -> None:
+    life = working.asked()
+    working.reader.lives._counted.clear()
+    working.ensemble.write(RemoveNode(ASKED.path))
+    working.ensemble.write(MakeNode(ASKED.path, TWO_ONE))
+
+    assert isinstance(working.written(Delete(ASKED, V0, life)), Conflicted)
+    assert working.ensemble.zookeeper.nodes[ASKED.path].data == TWO_ONE
+    assert isinstance(working.written(Delete(ASKED, V0, working.seen(ASKED.path, TWO_ONE))), Committed)
+
+
+def test_where_nothing_can_be_counted_versions_have_to_do(working: Working) -> None:
+    life, lives = working.asked(), working.reader.lives
+    lives.counted = lambda *_: None  # type: ignore[method-assign]
+    lives._counted.clear()
+
+    outcomes = [working.written(Delete(ASKED, V0, life)) for _ in range(BLIND_ATTEMPTS + 1)]
+
+    assert [type(outcome) for outcome in outcomes] == [*[Conflicted] * BLIND_ATTEMPTS, Committed]
 
 
 def test_what_is_known_to_be_another_is_not_even_sent(working: Working) -> None:
