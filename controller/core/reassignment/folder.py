@@ -52,6 +52,7 @@ class ReassignmentFolder(TopicDuty):
         self._state = shared.state.reassignments
         self._removed: dict[TopicName, dict[PartitionId, None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
+        self._doubted: dict[TopicPartition, Zxid] = {}
         self._behind: dict[TopicPartition, Zxid] = {}
         self._strays: dict[TopicPartition, None] = {}
         self._noticed: dict[TopicPartition, Zxid] = {}
@@ -95,9 +96,9 @@ class ReassignmentFolder(TopicDuty):
     def _doubt_leftovers(self, out: Outbox) -> None:
         """Ignore requests left by a controller that does not maintain /admin/reassignments.
 
-        Each term that maintains the folder first writes its epoch there. If a later epoch has written a partition's
+        Each term that maintains the folder writes its epoch there. If a later epoch has written a partition's
         state, and the topic znode is older than the child, nothing shows which of the two was written last: the child
-        is ignored.
+        is ignored. Until it has been corrected, the epoch is not written: the next term would take it for a request.
         """
         for name, children in sorted(self._state.children.items()):
             topic = self._cluster.topics.get(name)
@@ -110,7 +111,7 @@ class ReassignmentFolder(TopicDuty):
                     continue
                 if held.state.controller_epoch > self._state.kept_by:
                     at = TopicPartition(name, number)
-                    self._void[at] = child.mzxid
+                    self._void[at] = self._doubted[at] = child.mzxid
                     text = "a controller that ignores this znode has led since it was written"
                     self._say_refused(at, f"{text}; write it again if you still want it", out)
 
@@ -306,10 +307,15 @@ class ReassignmentFolder(TopicDuty):
         epoch, version = self._cluster.controller_epoch, self._state.version
         if version == ABSENT:
             return Atom((Create(ReassignmentsAddress(), FolderKeeper(epoch)),), (f"{ROOT} is kept from now on",))
-        if self._state.kept_by == epoch:
+        self._doubted = {at: as_of for at, as_of in self._doubted.items() if self._is_as_of(at, as_of)}
+        if self._state.kept_by == epoch or self._doubted:
             return None
         write = Set(ReassignmentsAddress(), FolderKeeper(epoch), version)
         return Atom((write,), (f"{ROOT} is kept by controller epoch {epoch}",))
+
+    def _is_as_of(self, at: TopicPartition, mzxid: Zxid) -> bool:
+        child = self._state.child(at)
+        return child is not None and child.mzxid == mzxid
 
     def _removals(self) -> Iterator[Atom]:
         strays = [at for at in self._strays if self._has_no_partitions(at.topic)]

@@ -231,6 +231,17 @@ def test_a_child_that_may_not_be_written_keeps_no_request_waiting_and_no_leader_
     assert some(lines, "notice (set aside)", "/admin/reassignments") or some(lines, "notice (refused transaction)")
 
 
+def test_a_child_that_is_no_request_does_not_become_one_when_the_controller_that_removes_it_dies() -> None:
+    play = kept()
+    play.do("ask reassign orders-0 to=3,2")
+    play.do("set keeps_reassignment_znodes=false", "elect", "ask cancel orders-0")
+    assert (children(play), moves(play)) == ({"orders-0": (3, 2)}, {})
+
+    play.do(ON, "crash after-commit 1", "elect", "elect")
+
+    assert (children(play), moves(play)) == ({}, {})
+
+
 def test_a_removal_that_came_too_late_for_one_move_does_not_cancel_the_next() -> None:
     play = kept()
     play.do("broker 1 hangs", "ask reassign orders-0 to=3,2", "isr orders-0 1,2,3")
