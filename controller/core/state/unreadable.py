@@ -29,7 +29,9 @@ class Unreadable(Struct):
         self.refusals.pop(path, None)
 
     def seen(self, fact: Fact) -> None:
-        """Note whether a newer version of a znode is malformed."""
+        """Note whether a newer version of a znode is malformed; one that is gone need not be read."""
+        if fact.stat is None:
+            self.refusals.pop(fact.address.path, None)
         if isinstance(fact.value, Malformed):
             self.malformed[fact.address.path] = fact.value.reason
         elif self.malformed:

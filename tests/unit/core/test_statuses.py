@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.messages.events import ReadRefused
 from controller.core.progress import status_znodes
 from tests.simulation.zookeeper import SetData
 from tests.unit.traps.play import Play, some
+from zk_layout.ids import TopicName
+from zk_layout.znodes.topics import TopicAddress
 
 STATUS = "/admin/reassign_partitions_status/1"
 
@@ -166,3 +169,15 @@ def test_where_statuses_cannot_be_written_no_answer_waits_for_them() -> None:
 
     assert not some(lines, "answer ")
     assert len(some(lines, "create /admin/reassign_partitions_status/")) == 3
+
+
+def test_a_request_ends_with_its_topic_even_if_that_could_not_be_read_when_it_was_deleted() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3,1", "broker 2 dies")
+    address = TopicAddress(TopicName("orders"))
+    play.do("delete topic orders")
+    play.theatre._events.append(ReadRefused(address.path, "no permission", address))
+
+    lines = play.do("broker 2 returns", "time +1s")
+
+    assert some(lines, "delete /brokers/topics/orders v")
+    assert some(lines, "request 1", "1 deleted")
