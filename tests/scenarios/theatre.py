@@ -367,6 +367,7 @@ class Theatre:
         forbidden = next((w.address for w in commit.writes if w.address.path in self.refused), None)
         if forbidden is not None:
             self.say(f"refused #{commit.commit}  no permission to write {forbidden.path}")
+            self.zookeeper.multi(self._session, [CheckVersion("/absent", 0)])  # it takes a zxid
             self._events.append(Conflicted(commit.commit, forbidden, "no permission"))
             return
         operations = list(map(_operation_of, commit.operations))

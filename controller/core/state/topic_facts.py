@@ -254,13 +254,13 @@ class Topics:
         if not is_newer(fact, record.mark_as_of, is_held_present=name in self.marks):
             return
         record.mark_as_of = fact.as_of
-        if fact.stat is None:
-            self.marks.pop(name, None)
-        else:
+        former = self.marks.pop(name, None)
+        if fact.stat is not None:
             self.marks[name] = DeletionMark(fact.stat.czxid, fact.stat.version)
-        self.changes.marks[name] = None
-        if record.view is not None:
-            self._queue(record, record.view)
+        if self.marks.get(name) != former:  # the read after a refused write shows nothing new
+            self.changes.marks[name] = None
+            if record.view is not None:
+                self._queue(record, record.view)
         self._bury(name, record)
 
     def refuse_mark(self, name: TopicName) -> None:

@@ -41,6 +41,7 @@ from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared
 from zk_layout.catalog import Address
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
 from zk_layout.znodes.reassignments import ReassignmentAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
@@ -369,9 +370,11 @@ class Steps(Duty):
 
     def _quarantine_refused(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """Quarantine what ZooKeeper keeps refusing; return whether the rest of the topic can continue at once."""
-        single, other = dict[PartitionId, None](), ""
-        for address in about if step.draft is not None else ():
-            if isinstance(address, StateAddress | PartitionAddress | ReassignmentAddress):
+        single, other, existence = dict[PartitionId, None](), "", ""
+        for address in about:
+            if step.draft is None or isinstance(address, TopicDeletionAddress):
+                existence = address.path if step.accepted else ""
+            elif isinstance(address, StateAddress | PartitionAddress | ReassignmentAddress):
                 single[address.partition] = None
             elif isinstance(address, OF_THE_WHOLE):
                 other = address.path
@@ -381,7 +384,9 @@ class Steps(Duty):
             self._quarantines.put(step.name, why, out, partitions=single, holds_requests=True)
         if other:
             self._quarantines.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)
-        return bool(single or other)
+        if existence:
+            self._quarantines.hold_existence(step.name, f"ZooKeeper refuses to write {existence}", out)
+        return bool(single or other or existence)
 
     def _refuse_unwritable(self, step: Step, outcome: Unwritable, message: str, out: Outbox) -> None:
         """Refuse the accepted parts; decisions without a request are quarantined, but elections continue at once."""

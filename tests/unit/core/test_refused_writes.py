@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.state.cluster import ClusterState
 from tests.unit.traps.play import Play, cluster, some
+from zk_layout.facts import Stat, absent, present
+from zk_layout.ids import TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import TopicDeletionAddress
 
 STATE = "/brokers/topics/orders/partitions/0/state"
 ASKS_AGAIN = "nothing: the leader asks again"
@@ -110,3 +114,83 @@ def test_a_move_that_is_written_is_not_asked_for_again_where_the_rest_of_the_dec
     assert some(lines, "refused", "/brokers/topics/orders/partitions/1/state")
     assert len(some(lines, "answer orders-0 NONE")) == 2
     assert [len(some(lines, f"asked to move orders-0 to [{to}]")) for to in ("2, 3", "3, 2")] == [1, 1]
+
+
+FOR_AN_HOUR = "timeout_ms=3600000"
+DELETION = (f"ask delete orders {FOR_AN_HOUR}", "/admin/delete_topics/orders", "answer orders NONE")
+CREATION = (f"ask create new partitions=1 replicas=1 {FOR_AN_HOUR}", "/brokers/topics/new", "answer new NONE")
+BESIDE = [
+    (*DELETION, "isr orders-0 1,2", "answer orders-0 NONE"),
+    (*DELETION, "ask grow orders partitions=3", "answer orders NONE"),
+    (*DELETION, "ask reassign orders-0 to=1,2", "answer orders-0 NONE"),
+    (*CREATION, "ask reassign new-0 to=1,2", "answer new-0 UNKNOWN_TOPIC_OR_PARTITION"),
+    (*CREATION, "ask grow new partitions=3", "answer new UNKNOWN_TOPIC_OR_PARTITION"),
+]
+
+
+def refused(asked: str, path: str) -> tuple[Play, list[str]]:
+    """A topic exists; it may not be deleted, or another not be created, and a client waits for that."""
+    play = cluster(f"refuse {path}", topics=("topic orders 0=1,2,3 1=1,2,3",), brokers="1,2,3")
+    return play, play.do(asked, *["time +0.5s"] * 20)
+
+
+@pytest.mark.parametrize(("asked", "path", "answer"), [DELETION, CREATION])
+def test_a_topic_that_may_not_be_created_or_deleted_is_tried_less_and_less_often(
+    asked: str, path: str, answer: str
+) -> None:
+    """Reading again what was refused shows nothing new, at a later zxid."""
+    play, lines = refused(asked, path)
+
+    assert len(some(lines, "refused #")) < 10, lines
+    assert play.figures()["set_aside"] == 1
+    assert some(play.do(f"allow {path}", "time +60s"), answer)
+    assert play.figures()["set_aside"] == 0
+
+
+@pytest.mark.parametrize(("asked", "path", "answer", "other", "other_answer"), BESIDE)
+def test_other_requests_are_decided_meanwhile_and_do_not_have_it_tried_more_often(
+    asked: str, path: str, answer: str, other: str, other_answer: str
+) -> None:
+    play, _ = refused(asked, path)
+
+    lines = play.do(*[other, "time +0.1s"] * 50)
+
+    assert some(lines, other_answer), lines
+    assert len(some(lines, "refused #")) < 10, lines
+    assert some(play.do(f"allow {path}", "time +60s"), answer)
+
+
+@pytest.mark.parametrize(("asked", "path", "answer"), [DELETION, CREATION])
+def test_the_same_request_waits_with_it(asked: str, path: str, answer: str) -> None:
+    play, _ = refused(asked, path)
+
+    lines = play.do(*[asked, "time +0.1s"] * 20)
+
+    assert len(some(lines, "refused #")) < 5, lines
+    assert some(play.do(f"allow {path}", "time +60s"), answer)
+
+
+def test_no_more_is_tried_once_the_client_waits_no_more() -> None:
+    play, _ = refused("ask delete orders timeout_ms=5000", DELETION[1])
+
+    lines = play.do("time +200s")
+
+    assert not some(lines, "refused #"), lines
+    assert play.figures()["set_aside"] == 0
+
+
+def test_a_deletion_request_that_is_read_again_is_news_only_if_it_has_changed() -> None:
+    """The read after a refused write shows the same at a later zxid."""
+    state, mark = ClusterState(), TopicDeletionAddress(TopicName("orders"))
+    news = []
+    for fact in (
+        absent(mark, Zxid(2)),
+        present(mark, None, Stat(Zxid(3), Zxid(3), ZnodeVersion(0))),
+        present(mark, None, Stat(Zxid(5), Zxid(5), ZnodeVersion(0))),
+        absent(mark, Zxid(7)),
+        absent(mark, Zxid(8)),
+    ):
+        state.apply(fact)
+        news.append(bool(state.take_changes().marks))
+
+    assert news == [False, True, True, True, False]
