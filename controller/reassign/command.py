@@ -248,8 +248,9 @@ def _watch(cluster: Cluster, asked: Watch, options: Options, answer: Answer, clo
         answer.document |= {"is_done": True, "moving": [], "ended": []}
         return
     note = None if first.controller is not None else COMPUTED
-    is_terminal = sys.stdout.isatty() and not answer.is_json
-    view: View = Documents() if answer.is_json else Bars(Console(), note) if is_terminal else Lines()
+    console = Console()
+    is_terminal = sys.stdout.isatty() and not console.is_dumb_terminal and not answer.is_json
+    view: View = Documents() if answer.is_json else Bars(console, note) if is_terminal else Lines()
     if note and not is_terminal and not answer.is_json:
         answer.warn(f"note: {note}")
     default = 1.0 if is_terminal else _LINES_INTERVAL_S
