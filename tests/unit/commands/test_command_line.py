@@ -117,7 +117,7 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(
     assert "no ZooKeeper server answers at 127.0.0.1:1" in error
 
 
-@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/", "zk:2181//a"])
+@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/a/", "zk:2181//a"])
 @pytest.mark.parametrize("command", [("status",), ("switchover", "--to=902"), ("release",)])
 def test_what_is_no_zookeeper_is_said_at_once(command: tuple[str, ...], connect: str) -> None:
     answer = ask(*command, f"--zookeeper={connect}")
