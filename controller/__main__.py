@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -19,9 +22,17 @@ _COMMANDS = {
     "switchover": "controller.commands.switchover",
 }
 
+_ERRORS = "kafka-zk-controller"
+_INSTEAD = {"→": "->", "…": "...", "–": "-", "×": "x", "†": "+", "✓": "ok", "✗": "WRONG"}
+
 
 class _Commands(click.Group):
     """The commands of this module, and those of others by name."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Also the help is printed so that every terminal can show it."""
+        _substitute_unknown_characters()
+        return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""
@@ -33,6 +44,34 @@ class _Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(_COMMANDS[cmd_name]), cmd_name)
         return command
+
+
+def _substitute(error: UnicodeError) -> tuple[str, int]:
+    """Similar characters of ASCII; others by their numbers.
+
+    >>> codecs.register_error(_ERRORS, _substitute)
+    >>> "a → b … é".encode("ascii", _ERRORS)
+    b'a -> b ... \\\\xe9'
+    """
+    assert isinstance(error, UnicodeEncodeError)
+    texts = [
+        _INSTEAD.get(c) or c.encode("ascii", "backslashreplace").decode() for c in error.object[error.start : error.end]
+    ]
+    return "".join(texts), error.end
+
+
+def _substitute_unknown_characters() -> None:
+    """From here on, standard output and standard error get similar characters for those that they cannot encode.
+
+    The locale, such as `LC_ALL=en_US.ISO-8859-1`, or PYTHONIOENCODING decides which these are.
+    """
+    codecs.register_error(_ERRORS, _substitute)
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper) or stream.encoding.lower().startswith("utf"):
+            continue
+        # click takes an ASCII stream for a mistake, and writes UTF-8 to it.
+        is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+        stream.reconfigure(encoding="latin-1" if is_ascii else None, errors=_ERRORS)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

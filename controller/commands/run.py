@@ -98,11 +98,11 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 def _show_settings(found: Settings, output: str) -> None:
     tried = handshakes(found.listening)
     if output == "json":
-        shown = {"settings": found.values.shown(), "ignored": found.ignored, "handshakes": tried}
+        shown = {"settings": found.values.printable(), "ignored": found.ignored, "handshakes": tried}
         click.echo(json.dumps(shown, indent=2))
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
-    for key, value in found.values.shown().items():
+    for key, value in found.values.printable().items():
         table.add_row(key, Text(value), environment_name(key))
     console().print(table)
     for listener, outcome in tried.items():

@@ -66,7 +66,7 @@ class MoveView:
 
     def __enter__(self) -> Self:
         console = self._narrator.console
-        if console.is_terminal:
+        if console.is_terminal and not console.is_dumb_terminal:
             self._live = Live(console=console, refresh_per_second=8, transient=True)
             self._live.start()
         return self

@@ -67,7 +67,7 @@ def _holders(key: str, reported: Mapping[BrokerId, BrokerSettings]) -> dict[str,
 
 def _unreported(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     unset = [f"{key}={ours}" for key, ours in wanted.settings.items() if key not in wanted.given]
-    if unset and any(one.ranges is not None for one in seen.brokers.values()):
+    if unset and any(one.has_answered for one in seen.brokers.values()):
         text = (
             f"no broker reports the settings by which a controller decides; {', '.join(unset[:SHOWN])} … are in force"
         )

@@ -61,8 +61,8 @@ class Verdict(Struct, frozen=True):
     """All findings of one look.
 
     Shape:
-        `has_any_answered`: some broker has answered. Until then it is unknown whether brokers can be led from here.
-        `have_all_answered`: every registered broker has answered, or has no listener for us.
+        `has_any_answered`: some broker has answered all questions. Until then it is unknown what brokers would forbid.
+        `have_all_answered`: every registered broker has done so, or has no listener for us.
         `protocols` has each registered broker's `inter.broker.protocol.version`, `settings` what it reports of those
         by which a controller decides; None if it is not known now. `withheld` says why clients must not be served.
     """

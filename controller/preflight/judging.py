@@ -161,8 +161,15 @@ def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if mute:
         hint = "they are led as soon as they can be reached; " + _way_in(mute, "them")
         yield warning(check, f"no answer: {_failures(mute)}", hint)
-    if not without and not mute:
+    if silent := {b: s for b, s in brokers.items() if s.ranges is not None and not s.has_answered}:
+        yield warning(check, f"no answer to DescribeConfigs: {_failures(silent)}", _until_they_report(wanted))
+    if not without | mute | silent:
         yield ok(check, f"{named(brokers)} answer{'s' * (len(brokers) == 1)} on listener {wanted.listener}")
+
+
+def _until_they_report(wanted: Wanted) -> str:
+    hint = "they are led, and asked again; until they answer, what they reported before counts"
+    return hint if wanted.protocol else f"{hint}, and inter.broker.protocol.version={OLDEST} if they reported none"
 
 
 def _way_in(mute: Mapping[BrokerId, BrokerSeen], to: str) -> str:
@@ -192,14 +199,14 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     foreign = {b: s.reported for b, s in answered.items() if s.protocol is None and s.reported}
     if foreign:
         text = listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
-        make = stop if len(foreign) == len(answered) else warning
+        make = stop if len(foreign) == sum(s.has_answered for s in answered.values()) else warning
         hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
         yield make(check, f"{text}, which this controller does not support", f"{hint} on the brokers")
     reported = {b: s.protocol for b, s in answered.items() if s.protocol is not None}
     if not reported and foreign:
         return
     if not reported:
-        if answered:
+        if any(s.has_answered for s in answered.values()):
             text = f"no broker reports its inter.broker.protocol.version; {ours} is used"
             yield warning(check, text, "allow this process to describe the brokers' configs, or compare them yourself")
         return
@@ -219,7 +226,7 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
 
 
 def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
-    """The protocol of each registered broker; None for one that has not answered.
+    """The protocol of each registered broker; None for one that has not answered the question about it.
 
     A broker that refuses to report it counts as having the newest it understands; one that reports an unsupported one,
     as the oldest.
@@ -228,7 +235,7 @@ def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
 
 
 def _protocol_of(seen: BrokerSeen) -> InterBrokerProtocol | None:
-    if seen.ranges is None:
+    if seen.ranges is None or not seen.has_answered:
         return None
     return seen.protocol or (OLDEST if seen.reported else newest_within(seen.ranges))
 
@@ -245,11 +252,17 @@ def _not_understood(
                 break
 
 
-def withheld(wanted: Wanted, seen: Seen) -> Withheld | None:
-    """Why clients must not be served: they might get here what brokers refuse them."""
+def authorizers(seen: Seen, before: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
+    """The authorizer of each registered broker, empty if it has none; one that is known from `before` counts until its
+    broker answers."""
+    known = {broker: before[broker] for broker in seen.brokers if before.get(broker)}
+    return known | _authorizers_reported(seen)
+
+
+def withheld(wanted: Wanted, reported: Mapping[BrokerId, str]) -> Withheld | None:
+    """Why clients must not be served, with these authorizers: they might get here what brokers refuse them."""
     if Check.AUTHORIZER in wanted.tolerated:
         return None
-    reported = _authorizers_reported(seen)
     stricter = _stricter(wanted, reported)
     if stricter:
         return Withheld(_judged_otherwise(wanted, stricter), is_known=True)

@@ -18,7 +18,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.inheriting import POLICY, BrokerSettings
-from controller.preflight.judging import UNNAMED, judge, protocols, withheld
+from controller.preflight.judging import UNNAMED, authorizers, judge, protocols, withheld
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.preflight import GRANTS, PROTECTING
 from controller.wire import broker_configs
@@ -68,6 +68,7 @@ class Preflight:
         self._own_listeners = own_listeners
         self._wall_clock = wall_clock
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._authorizers: dict[BrokerId, str] = {}
 
     async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
         """Run all checks once. Takes as long as the slowest broker, and at most a few seconds.
@@ -82,9 +83,10 @@ class Preflight:
             finding = Finding(Check.PERMISSIONS, Gravity.STOP, f"ZooKeeper: {error}", hint)
             return Verdict((finding,), has_any_answered=False, have_all_answered=False, withheld=NOT_KNOWN_YET)
         findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
-        answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
+        answered = [broker.has_answered for broker in seen.brokers.values() if broker.endpoint is not None]
         settings = {broker: one.settings for broker, one in seen.brokers.items()}
-        kept_back = withheld(self._wanted, seen)
+        self._authorizers = authorizers(seen, self._authorizers)
+        kept_back = withheld(self._wanted, self._authorizers)
         return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
@@ -123,11 +125,12 @@ class Preflight:
             return BrokerSeen(listeners, None, rack=registration.rack)
         async with self._slots:
             connection = BrokerConnection(self._dialer, endpoint)
+            ranges = None
             try:
                 ranges = await connection.versions(ANSWER_WITHIN_S)
                 found = await _configs_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
             except Broken as error:
-                return BrokerSeen(listeners, endpoint, failure=str(error), rack=registration.rack)
+                return BrokerSeen(listeners, endpoint, ranges, failure=str(error), rack=registration.rack)
             finally:
                 connection.drop()
         unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)

@@ -50,10 +50,11 @@ class BrokerSeen(Struct, frozen=True):
 
     Shape:
         `endpoint` is on the listener for commands, None if it has no such listener. `ranges` are None if it did not
-        answer, and `failure` says why. `reported` is its own `inter.broker.protocol.version`, empty if refused;
-        `protocol` is its meaning, None also if this controller does not support it. `authorizer` is its own, empty
-        if it has none, and None if that is not known. `settings` are those by which a controller decides, None if it
-        does not report them. It looks for its controller on the listeners `looks_on`, none if it does not report them.
+        answer at all; then, or if it did not answer what its settings are, `failure` says why. `reported` is its own
+        `inter.broker.protocol.version`, empty if refused; `protocol` is its meaning, None also if this controller does
+        not support it. `authorizer` is its own, empty if it has none, and None if that is not known. `settings` are
+        those by which a controller decides, None if it does not report them. It looks for its controller on the
+        listeners `looks_on`, none if it does not report them.
         `grants` are those of `GRANTS` that it has.
     """
 
@@ -68,6 +69,11 @@ class BrokerSeen(Struct, frozen=True):
     looks_on: frozenset[str] = frozenset()
     rack: str | None = None
     grants: frozenset[str] = frozenset()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether it answered all that it was asked; a refusal is an answer."""
+        return self.ranges is not None and not self.failure
 
 
 class AddressTried(Struct, frozen=True):

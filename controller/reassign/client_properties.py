@@ -9,6 +9,7 @@ Source: Kafka's AdminClientConfig, SslConfigs, SaslConfigs; KIP-651 (PEM).
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,7 @@ from controller.security.tls.client_tls import client_tls
 from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import client_context
 from controller.security.tokens.token_sources import token_source
+from controller.settings.providers import Providers, Unresolved, concerns_providers, redacted
 from controller.settings.securing_keys import OWN_TOKEN_KEYS
 from controller.settings.security import Secret
 
@@ -109,9 +111,29 @@ def read_client_properties(file: File) -> ClientSettings:
     except (OSError, ValueError) as error:
         raise Unusable(f"--command-config {file}: {error}") from None
     try:
-        return client_settings(properties)
+        found = _resolved(properties)
     except Unusable as error:
         raise Unusable(f"--command-config {file.name}: {error}") from None
+    try:
+        return client_settings(found)
+    except Unusable as error:
+        reason = str(error)
+        for key, text in found.items():
+            reason = reason if text == properties[key] else redacted(reason, text)
+        raise Unusable(f"--command-config {file.name}: {reason}") from None
+
+
+def _resolved(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with the values of `config.providers` in place."""
+    providers, found = Providers(properties, os.environ), {}
+    for key, text in properties.items():
+        if concerns_providers(key):
+            continue
+        try:
+            found[key] = providers.resolve(text) if key in _HANDLED else text
+        except Unresolved as error:
+            raise Unusable(f"{key}: {error}") from None
+    return found
 
 
 def client_settings(properties: Mapping[str, str]) -> ClientSettings:

@@ -32,12 +32,15 @@ from controller.reassign.watching import COMPUTED, Watch, first_listing, wanted_
 
 SILENT_S = 2.0
 _LINES_INTERVAL_S = 5.0
+NO_THROTTLE = -1
+"""Kafka's default, which scripts may also write."""
+THROTTLES = ("throttle", "replica_alter_log_dirs_throttle")
 GROUPS = (
     ("Actions (exactly one)", ACTIONS),
     ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
     ("Which partitions", (MOVES_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
-    ("For --execute", ("additional", "throttle", "replica_alter_log_dirs_throttle")),
+    ("For --execute", ("additional", *THROTTLES)),
     ("For --verify and cancels", ("preserve_throttles", "gentle", "force")),
     ("How it is shown", ("output", "interval")),
 )
@@ -45,6 +48,11 @@ GROUPS = (
 
 class GroupedCommand(click.Command):
     """Groups the help by purpose instead of one long list."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Takes long options with one dash, too, as Kafka's tool does."""
+        known = {name for param in self.params for name in param.opts}
+        return super().parse_args(ctx, [f"-{arg}" if f"-{arg.partition('=')[0]}" in known else arg for arg in args])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group under its own heading."""
@@ -89,10 +97,10 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @click.option("--broker-list", metavar="1,2,3", help="Brokers to place these topics on.")
 @_flag("--disable-rack-aware", "Ignore the brokers' racks.")
 @_flag("--additional", "Add to moves in progress, or resubmit them to change their throttle.")
-@click.option("--throttle", type=at_least(0), metavar="BYTES/S", help="For copies between brokers.")
+@click.option("--throttle", type=at_least(NO_THROTTLE), metavar="BYTES/S", help="For copies between brokers.")
 @click.option(
     "--replica-alter-log-dirs-throttle",
-    type=at_least(0),
+    type=at_least(NO_THROTTLE),
     metavar="BYTES/S",
     help="For copies between the directories of one broker.",
 )
@@ -101,6 +109,7 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
 @click.option("--output", type=Judged(click.Choice(["text", "json"])), default="text", show_default=True)
 @click.option("--interval", type=Judged(click.FloatRange(min=0.1)), metavar="S", help="Seconds between updates.")
+@click.version_option(package_name="kafka-zk-controller", prog_name="kafka-zk-controller")
 def reassign(config: Path | None, **given: object) -> None:
     """Move partitions: plan, execute, follow, verify, cancel.
 
@@ -125,6 +134,7 @@ def reassign(config: Path | None, **given: object) -> None:
     cannot be reached, 130 interrupted. --verify exits with 0 even while moves are in progress, as Kafka's tool does;
     --progress exits with 0 when every move has finished as requested.
     """
+    given |= {name: None for name in THROTTLES if given[name] == NO_THROTTLE}
     files = {name: InputFile(path) for name, path in given.items() if isinstance(path, Path)}
     named = ControllerConfig(config) if isinstance(config, Path) else config
     options = Options(config=named, **given | files)  # type: ignore[arg-type]  # click has checked each
@@ -248,8 +258,9 @@ def _watch(cluster: Cluster, asked: Watch, options: Options, answer: Answer, clo
         answer.document |= {"is_done": True, "moving": [], "ended": []}
         return
     note = None if first.controller is not None else COMPUTED
-    is_terminal = sys.stdout.isatty() and not answer.is_json
-    view: View = Documents() if answer.is_json else Bars(Console(), note) if is_terminal else Lines()
+    console = Console()
+    is_terminal = sys.stdout.isatty() and not console.is_dumb_terminal and not answer.is_json
+    view: View = Documents() if answer.is_json else Bars(console, note) if is_terminal else Lines()
     if note and not is_terminal and not answer.is_json:
         answer.warn(f"note: {note}")
     default = 1.0 if is_terminal else _LINES_INTERVAL_S

@@ -5,6 +5,8 @@ Source: Kafka's ReassignPartitionsCommand, `parsePartitionReassignmentData` and 
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +23,7 @@ ANY = "any"
 
 T = TypeVar("T")
 MOST_MISTAKES = 20
+_HEADING = b"Proposed partition reassignment configuration"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -95,10 +98,11 @@ def read_plan(data: bytes, name: str) -> Plan:
     Raises:
         Unusable: not JSON, not of the shape of a plan, of a later version, or with log directories that do not match.
     """
-    json = _decode(data, name, _PlanJson)
-    _demand_version(json.version, name)
+    data = _content(data, name)
+    whole = _decode(data, name, _PlanJson)
+    _demand_version(whole.version, name)
     planned, mistakes = [], []
-    for entry in _entries(data, name, "partitions", json.partitions, _PartitionJson):
+    for entry in _entries(data, name, "partitions", whole.partitions, _PartitionJson):
         at = TopicPartition(entry.topic, entry.partition)
         log_dirs = (ANY,) * len(entry.replicas) if entry.log_dirs is None else entry.log_dirs
         if len(log_dirs) != len(entry.replicas):
@@ -139,9 +143,10 @@ def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
     Raises:
         Unusable: not JSON, not of that shape, of a later version, without any topic or with one twice.
     """
-    json = _decode(data, name, _TopicsJson)
-    _demand_version(json.version, name)
-    topics = tuple(entry.topic for entry in _entries(data, name, "topics", json.topics, _TopicJson))
+    data = _content(data, name)
+    whole = _decode(data, name, _TopicsJson)
+    _demand_version(whole.version, name)
+    topics = tuple(entry.topic for entry in _entries(data, name, "topics", whole.topics, _TopicJson))
     if not topics:
         raise Unusable(f'{name}: no topic to move is named; expected {{"version":1,"topics":[{{"topic":"orders"}}]}}')
     if twice := repeated(topics):
@@ -152,14 +157,14 @@ def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
 def read_brokers(text: str) -> Replicas:
     """Parse the value of `--broker-list`.
 
-    >>> read_brokers("3, 1,2")
+    >>> read_brokers("3, 1,2,")
     (3, 1, 2)
 
     Raises:
         Unusable: not a list of broker ids, or with one twice.
     """
     try:
-        brokers = tuple(BrokerId(int(entry)) for entry in text.split(","))
+        brokers = tuple(BrokerId(int(entry)) for entry in text.rstrip(", ").split(","))
     except ValueError:
         raise Unusable(f'--broker-list "{text}" is not a list of broker ids; expected something like 1,2,3') from None
     if twice := repeated(brokers):
@@ -214,13 +219,33 @@ def plural(values: Sequence[object]) -> str:
     return "" if len(values) == 1 else "s"
 
 
+def _content(data: bytes, name: str) -> bytes:
+    """The file without a byte order mark, which some editors write."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if _HEADING in data:
+        at = data.index(_HEADING)
+        raise Unusable(
+            f"{name}{_place_of(data, at)}: the whole output of --generate; keep only the JSON below this line"
+        )
+    return data
+
+
+def _first_value(text: str) -> str:
+    """What Kafka reads: the first JSON value, whatever follows it. All of a text that does not begin with one."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return text
+    return text[:end]
+
+
 def _decode(data: bytes, name: str, shape: type[T]) -> T:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise Unusable(f"{name}{_place(data, f'(byte {error.start})')}: not UTF-8; save the file as UTF-8") from None
     try:
-        return msgspec.json.decode(text, type=shape)
+        return msgspec.json.decode(_first_value(text), type=shape)
     except msgspec.ValidationError as error:
         raise Unusable(f"{name}: {str(error).replace('`$.', '`').replace('`$`', 'the top')}") from None
     except msgspec.DecodeError as error:

@@ -78,6 +78,16 @@ class Snapshot(Struct, frozen=True):
         return len(self.moving) + self.settling + len(self.ended)
 
     @property
+    def completed(self) -> int:
+        """How many have their target replicas."""
+        return sum(one.is_complete for one in self.ended)
+
+    @property
+    def missed(self) -> int:
+        """How many ended without them: they were cancelled or changed, or the partition is gone."""
+        return len(self.ended) - self.completed
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is left to wait for."""
         return not self.moving and not self.settling
@@ -92,6 +102,7 @@ class Progress:
         self._ended: dict[TopicPartition, Ended] = {}
         self._missed_since: dict[TopicPartition, float] = {}
         self._sizes: dict[TopicPartition, int] = {}
+        self._copied: dict[TopicPartition, int] = {}
         self._samples: dict[Replica, deque[tuple[float, int]]] = {}
 
     def awaited(self, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
@@ -170,21 +181,22 @@ class Progress:
         return max(0.0, (held - first) / passed) if passed > 0 else None
 
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
-        copied = 0
         for one in moving:
             # The receiver may have answered before the leader, which alone knows the total.
             known = [(r.copied_bytes or 0, r.total_bytes) for r in one.received if r.total_bytes is not None]
             self._sizes[one.at] = sum(total for _, total in known)
-            copied += sum(min(held, total) for held, total in known)
-        gone = self._sizes.keys() - {one.at for one in moving}
-        copied += sum(self._sizes[at] for at in gone)
-        total = sum(self._sizes.values())
+            self._copied[one.at] = sum(min(held, total) for held, total in known)
+        for at, ended in self._ended.items():
+            if ended.is_complete and at in self._sizes:
+                self._copied[at] = self._sizes[at]
         rates = [r.bytes_per_second for one in moving for r in one.received if r.bytes_per_second is not None]
         rate = sum(rates) if rates else None
         remaining = None if moving else 0.0
         if moving and rate:
             longest = max((r.remaining_seconds or 0.0 for one in moving for r in one.received), default=0.0)
-            remaining = max(longest, (total - copied) / rate)
+            left = sum(self._sizes[one.at] - self._copied[one.at] for one in moving)
+            remaining = max(longest, left / rate)
+        copied, total = sum(self._copied.values()), sum(self._sizes.values())
         return Snapshot(tuple(moving), tuple(self._ended.values()), settling, copied, total, rate, remaining)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self
 
 import click
 import msgspec
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, Group, JustifyMethod, OverflowMethod, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -18,12 +19,21 @@ from rich.text import Text
 from controller.reassign.listing import as_document
 from controller.reassign.plans import listed
 from controller.reassign.progress import Ended, Moving, Snapshot
+from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 _BAR = 24
+_GAP = 2
 _OTHER_LINES = 5
 _MOST_ROWS = 40
-_JUSTIFIED: tuple[JustifyMethod, ...] = ("left", "left", "right", "right", "right", "right")
+_MOST_REASONS = 5
+_NAME, _ABOUT = 0, 6
+_LEAST_NAME, _ABOUT_WIDTH = 20, 12
+_JUSTIFIED: tuple[JustifyMethod, ...] = ("left", "left", "right", "right", "right", "right", "left")
+_LEFT_OUT_FIRST = (1, 4, 3, 5)
+"""The bar, the rate, the bytes, the time left."""
+
+_Row = tuple[Text, ProgressBar | Text, Text, Text, Text, Text, Text]
 
 
 class View(Protocol):
@@ -45,6 +55,10 @@ class Bars:
         self._console = console
         self._note = note
         self._live = Live(console=console, auto_refresh=False, transient=False)
+        self._shown: set[Ended] = set()
+        is_plain = console.options.ascii_only
+        self._arrow, self._more = ("->", "...") if is_plain else ("→", "…")
+        self._overflow: OverflowMethod = "crop" if is_plain else "ellipsis"
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -54,49 +68,79 @@ class Bars:
         self._live.__exit__(*raised)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Redraw."""
+        """Redraw. Above it, a line stays for each move that ended without its target replicas."""
+        for ended in snapshot.ended:
+            if not ended.is_complete and ended not in self._shown:
+                self._shown.add(ended)
+                self._console.print(Text(ended_sentence(ended), style="yellow"))
         self._live.update(self._drawn(snapshot), refresh=True)
 
     def _drawn(self, snapshot: Snapshot) -> RenderableType:
-        table = Table.grid(padding=(0, 2), expand=True)
-        for justify in _JUSTIFIED:
-            table.add_column(justify=justify, no_wrap=True)
-        table.add_column(no_wrap=True, ratio=1)
-        rows = [(one, received) for one in snapshot.moving for received in one.received or (None,)]
-        room = max(1, min(_MOST_ROWS, self._console.size.height - _OTHER_LINES))
-        for one, received in rows[:room]:
-            table.add_row(*self._row(one, received))
-        if len(rows) > room:
-            table.add_row(Text(f"… and {len(rows) - room} more", style="dim"))
-        done = len(snapshot.ended)
-        table.add_row(
-            Text(f"{done} of {snapshot.moves} done", style="bold"),
-            ProgressBar(total=max(1, snapshot.total_bytes), completed=_filled(snapshot), width=_BAR),
-            _percent(_filled(snapshot), max(1, snapshot.total_bytes)),
-            f"{decimal(snapshot.copied_bytes)} of {decimal(snapshot.total_bytes)}",
-            _rate(snapshot.bytes_per_second),
-            _left(snapshot.remaining_seconds) if snapshot.moving else "",
+        rows = [self._row(one, received) for one in snapshot.moving for received in one.received or (None,)]
+        total = max(1, snapshot.total_bytes)
+        last: _Row = (
+            Text(f"{snapshot.completed} of {snapshot.moves} done", style="bold"),
+            ProgressBar(total=total, completed=_filled(snapshot), width=_BAR),
+            Text(_percent(_filled(snapshot), total)),
+            Text(f"{decimal(snapshot.copied_bytes)} of {decimal(snapshot.total_bytes)}"),
+            Text(_rate(snapshot.bytes_per_second)),
+            Text(_left(snapshot.remaining_seconds) if snapshot.moving else ""),
+            Text(""),
         )
-        note = (Text(self._note, style="dim"),) if self._note else ()
-        return Group(table, *note)
+        table, columns, lines = _table([*rows, last], self._console.width)
+        room = max(1, min(_MOST_ROWS, self._console.size.height - _OTHER_LINES) // lines)
+        for row in rows[:room]:
+            table.add_row(*(row[column] for column in columns))
+        if len(rows) > room:
+            table.add_row(Text(f"{self._more} and {len(rows) - room} more", style="dim"))
+        table.add_row(*(last[column] for column in columns))
+        notes = [Text(_missed(snapshot), style="yellow")] if snapshot.missed else []
+        notes += [Text(self._note, style="dim")] if self._note else []
+        return Group(table, *notes)
 
-    def _row(self, one: Moving, received: ReplicaProgress | None) -> tuple[RenderableType, ...]:
+    def _row(self, one: Moving, received: ReplicaProgress | None) -> _Row:
         comes_nearer = received is not None and received.bytes_per_second
         trouble = (received.error if received else None) or (None if comes_nearer else one.waits_for)
-        about = Text(trouble or one.stage, style="yellow" if trouble else "dim", overflow="ellipsis")
+        about = Text(trouble or one.stage, style="yellow" if trouble else "dim", overflow=self._overflow)
         if received is None:
-            return (f"{one.at} → {listed(one.move.target)}", "", "", "", "", "", about)
+            name = Text(f"{one.at} {self._arrow} {listed(one.move.target)}")
+            return (name, Text(""), Text(""), Text(""), Text(""), Text(""), about)
         copied, total = received.copied_bytes, received.total_bytes
         known = copied is not None and total is not None
         return (
-            f"{one.at} → {received.broker}",
+            Text(f"{one.at} {self._arrow} {received.broker}"),
             ProgressBar(total=max(1, total or 0), completed=_full(copied, total), width=_BAR, pulse=not known),
-            _percent(_full(copied, total), max(1, total or 0)) if known else "",
-            f"{decimal(copied or 0)} of {decimal(total or 0)}" if known else "",
-            _rate(received.bytes_per_second),
-            _left(received.remaining_seconds),
+            Text(_percent(_full(copied, total), max(1, total or 0)) if known else ""),
+            Text(f"{decimal(copied or 0)} of {decimal(total or 0)}" if known else ""),
+            Text(_rate(received.bytes_per_second)),
+            Text(_left(received.remaining_seconds)),
             about,
         )
+
+
+def _table(rows: Sequence[_Row], width: int) -> tuple[Table, Sequence[int], int]:
+    """An empty table for these rows, the columns that it has, and the most lines of a name.
+
+    A name is what tells a row from others: where a terminal is narrow, other columns are left out, the bars first. A
+    name that is wider than the rest leaves room for goes on in the next line.
+    """
+    widths = [
+        max(cell.cell_len if isinstance(cell, Text) else _BAR for cell in column) for column in zip(*rows, strict=True)
+    ]
+    longest, widths[_ABOUT] = widths[_NAME], _ABOUT_WIDTH
+    columns = list(range(len(widths)))
+    for dispensable in _LEFT_OUT_FIRST:
+        if sum(widths[column] + _GAP for column in columns) - _GAP > width:
+            columns.remove(dispensable)
+    others = sum(widths[column] + _GAP for column in columns if column != _NAME)
+    name = max(_LEAST_NAME, min(longest, width - others))
+    table = Table.grid(padding=(0, _GAP), expand=True)
+    for column in columns:
+        if column == _NAME:
+            table.add_column(width=name, overflow="fold")
+        else:
+            table.add_column(justify=_JUSTIFIED[column], no_wrap=True, ratio=1 if column == _ABOUT else None)
+    return table, columns, -(-longest // name)
 
 
 class Lines:
@@ -104,6 +148,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._shown: set[Ended] = set()
+        self._waiting: dict[str, list[TopicPartition]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -112,16 +157,26 @@ class Lines:
         return None
 
     def show(self, snapshot: Snapshot) -> None:
-        """Print what is new, then the sum."""
+        """Print what is new, then the sum; what moves wait for only where that has changed."""
         for ended in snapshot.ended:
             if ended not in self._shown:
                 self._shown.add(ended)
                 click.echo(ended_sentence(ended))
         if snapshot.moving:
             click.echo(summary(snapshot))
-            for one in snapshot.moving:
-                if one.waits_for:
-                    click.echo(f"  {one.at}: {one.stage}: {one.waits_for}")
+        waiting: dict[str, list[TopicPartition]] = {}
+        for one in snapshot.moving:
+            if one.waits_for:
+                waiting.setdefault(f"{one.stage}: {one.waits_for}", []).append(one.at)
+        news = [reason for reason in waiting if waiting[reason] != self._waiting.get(reason)]
+        for reason in news[:_MOST_REASONS]:
+            first, *others = waiting[reason]
+            more = f" and {len(others)} more" if others else ""
+            click.echo(f"  {first}{more}: {reason}")
+        if len(news) > _MOST_REASONS:
+            moves = sum(len(waiting[reason]) for reason in news[_MOST_REASONS:])
+            click.echo(f"  {moves} more wait for other reasons: --list names them")
+        self._waiting = waiting
 
 
 class Documents:
@@ -172,7 +227,8 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
 def summary(snapshot: Snapshot) -> str:
     """All moves in one line."""
     parts = [
-        f"{len(snapshot.ended)} of {snapshot.moves} done",
+        f"{snapshot.completed} of {snapshot.moves} done",
+        *([_missed(snapshot)] if snapshot.missed else []),
         f"{decimal(snapshot.copied_bytes)} of {decimal(snapshot.total_bytes)}"
         f" ({_percent(_filled(snapshot), max(1, snapshot.total_bytes))})",
     ]
@@ -181,6 +237,10 @@ def summary(snapshot: Snapshot) -> str:
     if snapshot.remaining_seconds is not None:
         parts.append(f"{_left(snapshot.remaining_seconds)} left")
     return ", ".join(parts)
+
+
+def _missed(snapshot: Snapshot) -> str:
+    return f"{snapshot.missed} ended without the target replicas"
 
 
 def ended_sentence(ended: Ended) -> str:
@@ -219,7 +279,7 @@ def _full(copied: int | None, total: int | None) -> int:
 def _filled(snapshot: Snapshot) -> int:
     if snapshot.total_bytes:
         return snapshot.copied_bytes
-    return 0 if snapshot.moving else 1
+    return 0 if snapshot.moving or snapshot.missed else 1
 
 
 def _percent(copied: int, total: int) -> str:

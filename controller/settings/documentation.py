@@ -22,6 +22,13 @@ A setting with Kafka's name has Kafka's meaning; those marked * exist only here.
 good start: give it another `broker.id` and other `listeners`. `run --check-config` prints the settings in force, or
 everything that is wrong, and starts nothing.
 
+`config.providers` is Kafka's: with `config.providers=file` and
+`config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider`, a value `${{file:/path:key}}`
+is had from that file when the process starts. DirectoryConfigProvider (`${{dir:/path:file}}`) and EnvVarConfigProvider
+(`${{env:NAME}}`) are there, too, with their parameters `allowed.paths` and `allowlist.pattern`. Errors and
+`--check-config` show what is written instead of such a value, and DescribeConfigs hides it. Where a value cannot be
+had, the process does not start; a broker would take the variable itself for the value.
+
 What is marked † a native controller has from its broker. Where it is not set here, this one has it from all brokers:
 what they agree on is in force, and where they differ, what protects most (no deletion, no unclean election, no
 automatic rebalance, fewer partitions, more replicas). Brokers are asked before the first claim (`--check-cluster` shows
@@ -55,7 +62,8 @@ def as_markdown() -> str:
             "",
             *_pairs(REFUSED, "what to do"),
             "",
-            "All other broker settings are ignored and listed in one log line.",
+            "All other broker settings, and keys in the file that belong to brokers' plug-ins (`kafka.rest.enable`, "
+            "`ldap.…`), are ignored and listed in one log line. A key that resembles one of these here is an error.",
             "",
         ]
     )

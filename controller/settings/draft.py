@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.settings.kinds import Value
+from controller.settings.providers import redacted
 from controller.settings.setting import Setting
 from controller.settings.sources import Given
 from controller.settings.table import SETTINGS
@@ -35,7 +36,8 @@ class Draft:
         """Record what is wrong with a value, which one it is and where it was written."""
         if key in self.given:
             given = self.given[key]
-            self.problems.append(f"{given.where}: {key} = {shown(key, given.text)}: {what}")
+            reason = redacted(what, given.text) if given.written else what
+            self.problems.append(f"{given.where}: {key} = {shown(key, given.written or given.text)}: {reason}")
         else:
             self.problems.append(f"{key}: {what}")
 
@@ -49,7 +51,7 @@ class Draft:
 
     def _read(self, setting: Setting) -> Value | None:
         if not self.is_given(setting.key):
-            if setting.is_required:
+            if setting.is_required and not (setting.key in self.given and self.given[setting.key].written):
                 self.problems.append(f"{setting.key} is missing: {setting.doc}")
             return setting.default
         try:

@@ -21,10 +21,10 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "/controller; stop this controller before that, or set it to false",
         "process.roles": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
         "controller.quorum.voters": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
-        "node.id": "name this replica's id in broker.id",
+        "node.id": "name this replica's id in broker.id; beside it, node.id may only repeat it",
     }
 )
-"""Refused unless empty or false: key → what to do instead."""
+"""Refused unless empty or false, or a node.id that repeats broker.id: key → what to do instead."""
 
 IRRELEVANT = frozenset(
     [

@@ -83,16 +83,19 @@ def _truth(text: str) -> bool:
 
 
 def _servers(text: str) -> str:
-    """ZooKeeper's own rules: `host:port,host:port/chroot`, the chroot only once and at the end; without spaces."""
+    """ZooKeeper's own rules: `host:port,host:port/chroot`, the chroot only once and at the end; without spaces.
+
+    Source: ZooKeeper's ConnectStringParser, which passes over empty servers and a bare slash.
+    """
     hosts, slash, chroot = text.partition("/")
-    servers = [server.strip() for server in hosts.split(",")]
-    for server in servers:
+    servers = [server.strip() for server in hosts.split(",") if server.strip()]
+    for server in servers or [""]:
         match = _SERVER.match(server)
         if match is None or not 0 < int(match[2] or 1) <= _LARGEST_PORT:
             raise ValueError(f"{server!r} is not a server; expected host:port,host:port and perhaps /chroot")
-    if slash and (not chroot or chroot.endswith("/") or "//" in f"/{chroot}" or "," in chroot):
+    if chroot and (chroot.endswith("/") or "//" in f"/{chroot}" or "," in chroot):
         raise ValueError(f"'/{chroot}' is not a chroot; write it once, after the last server, like /kafka")
-    return ",".join(servers) + slash + chroot
+    return ",".join(servers) + (slash + chroot if chroot else "")
 
 
 def _store_type(text: str) -> str:

@@ -12,7 +12,8 @@ def own_configs(values: Values, protocol: str) -> dict[str, BrokerConfig]:
 
     Kafka UI derives the cluster's version and features from its controller's settings.
     """
-    texts = {**values.shown(), "inter.broker.protocol.version": protocol}
+    hidden = dict.fromkeys(values.written, HIDDEN)
+    texts = {**values.shown(), **hidden, "inter.broker.protocol.version": protocol}
     return {
         one.key: BrokerConfig(
             None if texts[one.key] in ("", HIDDEN) else texts[one.key],

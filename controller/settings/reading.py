@@ -17,6 +17,7 @@ from controller.settings.limits import limits_of
 from controller.settings.logs import logs_of
 from controller.settings.parts import Settings
 from controller.settings.preflight import preflight_of
+from controller.settings.providers import PROVIDERS, Providers, Unresolved, concerns_providers
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
@@ -27,7 +28,8 @@ from controller.settings.zookeeper_security import zookeeper_security_of
 
 _OURS = tuple(setting.key for setting in SETTINGS)
 _KNOWN = (*_OURS, *REFUSED, *IRRELEVANT, *SECURING)
-_SURELY_MEANT = 0.9
+_BEGINNINGS = frozenset(key.partition(".")[0] for key in (*_OURS, *REFUSED, *SECURING))
+_SURELY_MEANT, _PERHAPS_MEANT = 0.9, 0.75
 _LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
 
 
@@ -53,11 +55,18 @@ def load(
         BadSettings: lists every error.
     """
     problems: list[str] = []
-    given = from_file(path, problems) if path is not None else {}
-    given |= from_environment(environment, problems)
-    given |= from_overrides(overrides, problems)
-    ignored = tuple(sorted(key for key in given if _is_ignored(key)))
-    _complain_about_strangers({key: text for key, text in given.items() if key not in ignored}, problems)
+    in_file = from_file(path, problems) if path is not None else {}
+    given = in_file | from_environment(environment, problems) | from_overrides(overrides, problems)
+    if _repeats_id(in_file) or _repeats_id(given):
+        given.pop("node.id")
+    ignored = tuple(sorted(key for key in given if _is_ignored(key) or (key in in_file and _is_of_a_plug_in(key))))
+    providers = Providers({key: one.text for key, one in given.items()}, environment)
+    given = {
+        key: _resolved(key, one, providers, problems)
+        for key, one in given.items()
+        if key not in ignored and not concerns_providers(key)
+    }
+    _complain_about_strangers(given, problems)
 
     draft = Draft(given, problems)
     for key, read in checks.items():
@@ -69,7 +78,8 @@ def load(
     most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
     if problems:
         raise BadSettings(problems)
-    values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)))
+    written = {key: one.written for key, one in given.items() if one.written}
+    values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)), MappingProxyType(written))
     zookeeper = zookeeper_of(values, towards_zookeeper)
     return Settings(
         values,
@@ -84,6 +94,21 @@ def load(
         preflight_of(values),
         ignored,
     )
+
+
+def _repeats_id(given: Mapping[str, Given]) -> bool:
+    """Whether node.id and broker.id are equal, as Kafka demands where both are there."""
+    node, broker = given.get("node.id"), given.get("broker.id")
+    return node is not None and broker is not None and node.text == broker.text
+
+
+def _resolved(key: str, given: Given, providers: Providers, problems: list[str]) -> Given:
+    try:
+        text = providers.resolve(given.text)
+    except Unresolved as why:
+        problems.append(f"{given.where}: {key}: {why}")
+        return Given("", given.where, written=given.text)
+    return given if text == given.text else Given(text, given.where, written=given.text)
 
 
 def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
@@ -110,6 +135,19 @@ def _is_ignored(key: str) -> bool:
         return True
     is_slip = bool(difflib.get_close_matches(key, (*_OURS, *REFUSED, *SECURING), n=1, cutoff=_SURELY_MEANT))
     return key.startswith(IRRELEVANT_PREFIXES) and not is_slip
+
+
+def _is_of_a_plug_in(key: str) -> bool:
+    """Whether a key belongs to a Java class that runs in brokers: it begins as none of ours does, and resembles none.
+
+    Kafka ignores every key that it does not know. Here a slip in one of ours is an error.
+
+    >>> [_is_of_a_plug_in(key) for key in ("ldap.java.naming.referral", "jmx.port", "broker.racks", "brokr.rack")]
+    [True, True, False, False]
+    """
+    if key in _KNOWN or concerns_security(key) or concerns_providers(key) or key.partition(".")[0] in _BEGINNINGS:
+        return False
+    return not difflib.get_close_matches(key, (*_KNOWN, PROVIDERS), n=1, cutoff=_PERHAPS_MEANT)
 
 
 def _complain_about_strangers(given: dict[str, Given], problems: list[str]) -> None:

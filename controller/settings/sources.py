@@ -23,10 +23,11 @@ _NEAR_ENOUGH = 0.6
 
 
 class Given(Struct, frozen=True):
-    """A value as the operator wrote it, and where."""
+    """A value, and where the operator wrote it; `written` is what stands there, if the value came from a provider."""
 
     text: str
     where: str
+    written: str = ""
 
 
 def environment_name(key: str) -> str:

@@ -20,7 +20,8 @@ class Values(Struct, frozen=True):
 
     Shape:
         `by_key` has every key of the table, None without a value and a default. `given` are the keys that the operator
-        has set; all others have their defaults, or the brokers' values.
+        has set; all others have their defaults, or the brokers' values. `written` has what stands in the configuration
+        for values that came from providers.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -28,6 +29,7 @@ class Values(Struct, frozen=True):
 
     by_key: Mapping[str, Value | None]
     given: frozenset[str] = frozenset()
+    written: Mapping[str, str] = MappingProxyType({})
 
     def text(self, key: str) -> str:
         """A value as text; empty if it is not set."""
@@ -55,6 +57,10 @@ class Values(Struct, frozen=True):
     def shown(self) -> dict[str, str]:
         """Every setting in force, in printable form."""
         return {key: "" if value is None else shown(key, value) for key, value in self.by_key.items()}
+
+    def printable(self) -> dict[str, str]:
+        """The same, without what came from providers: it was put there because it may be secret."""
+        return {key: text if text == HIDDEN else self.written.get(key, text) for key, text in self.shown().items()}
 
 
 def shown(key: str, value: Value) -> str:

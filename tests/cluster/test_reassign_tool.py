@@ -236,6 +236,32 @@ def test_mistakes_are_named_in_the_same_words(cluster: LocalCluster, tmp_path: P
 
 
 @pytest.mark.timeout(300)
+def test_options_and_files_as_people_write_them_are_taken_and_refused_alike(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    subject = Subject(cluster, OURS, tmp_path)
+    subject.plan(BEFORE)
+    access = ("-bootstrap-server", cluster.bootstrap_servers)
+    plan = subject.file
+    topics, trailing, whole = (tmp_path / f"{name}.json" for name in ("topics", "trailing", "whole"))
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": subject.name}]}))
+    trailing.write_text(f"{plan.read_text()}\n}}\nthank you")
+    whole.write_text(f"Current partition replica assignment\n{plan.read_text()}")
+    cases = (
+        (*access, "-generate", f"--topics-to-move-json-file={topics}", "--broker-list", "1,2,3,"),
+        (*access, "-execute", "-reassignment-json-file", str(trailing), "--throttle", "-1"),
+        (*access, "--execute", "--reassignment-json-file", str(whole)),
+        (*access, "--execute", "--reassignment-json-file", str(plan), "--throttle"),
+        (*access, "--exec", "--reassignment-json-file", str(plan)),
+        ("--version",),
+    )
+
+    codes = {who: [call(who, *case).exit_code == 0 for case in cases] for who in ("3.9.1", OURS)}
+
+    assert codes == {"3.9.1": [True, True, False, False, False, True], OURS: codes["3.9.1"]}
+
+
+@pytest.mark.timeout(300)
 def test_a_move_is_followed_to_its_end(ruler: str, cluster: LocalCluster, tmp_path: Path) -> None:
     subject = Subject(cluster, OURS, tmp_path)
     subject.fill(4_000_000)

@@ -355,7 +355,7 @@ def _progress() -> Progress:
 def _stderr() -> TextIO:
     """A standard error for the progress, while Spark's output goes elsewhere."""
     try:
-        return os.fdopen(os.dup(sys.stderr.fileno()), "w")
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     except (OSError, ValueError):
         return sys.stderr
 

@@ -117,7 +117,7 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(
     assert "no ZooKeeper server answers at 127.0.0.1:1" in error
 
 
-@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/", "zk:2181//a"])
+@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/a/", "zk:2181//a"])
 @pytest.mark.parametrize("command", [("status",), ("switchover", "--to=902"), ("release",)])
 def test_what_is_no_zookeeper_is_said_at_once(command: tuple[str, ...], connect: str) -> None:
     answer = ask(*command, f"--zookeeper={connect}")
@@ -234,3 +234,21 @@ print([name for name in ("aiohttp", "kazoo", "kio", "structlog", "pyarrow") if n
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
 
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["settings"],
+        ["settings", "--output=markdown"],
+        ["reassign", "--help"],
+        ["run", *LEAST, "--set=listeners=PLAINTEXT://h:1", "--set=super.users=User:\u0436", "--check-config"],
+        ["run", "--set=broker.id=\u2192"],
+    ],
+)
+def test_what_a_terminal_cannot_show_is_written_in_other_characters(encoding: str, arguments: list[str]) -> None:
+    answer = CliRunner(charset=encoding).invoke(main, arguments)
+
+    answer.output_bytes.decode("ascii")
+    assert answer.exit_code == (MISUSED if arguments[-1].endswith("\u2192") else OK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.candidacy.events import Event, ProtocolChanged, Unsound, Watching
+from controller.core.candidacy.events import Event, ProtocolChanged, Unsound
 from controller.preflight.brokers_protocol import REMEMBERED_S, BrokersProtocol
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, parse_protocol
@@ -91,15 +91,26 @@ def test_a_broker_that_is_too_busy_to_tell_does_not_count_as_the_newest_that_it_
     busy = Broker(protocol="2.7")
     busy.is_busy = True
     world = World(AUTO).runs(busy)
-    assert "no broker answers on listener PLAINTEXT: broker 1 (no answer from " in str(world.until(Unsound))
+    (warning,) = world.passes().warnings
+    assert "no answer to DescribeConfigs: broker 1 (no answer from " in warning.text
+    assert (protocol(world), world.claimant.inherited.are_known) == ("2.4-IV1", False)
 
     busy.is_busy = False
-    world.until(Watching)
+    world.goes_on(5.0)
+    assert (protocol(world), world.claimant.inherited.are_known) == ("2.7-IV2", True)
+    assert world.claimant.warnings == ()
     before = changes(world)
     busy.is_busy = True
     world.goes_on(REMEMBERED_S + 120.0)
 
     assert (protocol(world), changes(world)) == ("2.7-IV2", before)
+
+
+def test_a_busy_broker_with_an_unsupported_protocol_beside_it_forbids_no_less() -> None:
+    busy = Broker()
+    busy.is_busy = True
+
+    assert "inter.broker.protocol.version=2.3-IV1" in World(AUTO).runs(busy, Broker(protocol="2.3-IV1")).refusal()
 
 
 def test_a_broker_that_is_there_and_mute_counts_as_it_was_and_one_that_has_gone_does_for_a_while() -> None:

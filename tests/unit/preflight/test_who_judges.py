@@ -36,6 +36,36 @@ def test_clients_are_not_served_while_no_broker_answers(broker: Broker | None) -
     assert withheld(world) == NOT_KNOWN_YET
 
 
+def test_an_unanswered_question_about_settings_lets_nobody_in() -> None:
+    busy = Broker(authorizer=ACLS)
+    busy.is_busy = True
+    world = World().runs(busy)
+    world.passes()
+    world.goes_on(60)
+    assert withheld(world) == NOT_KNOWN_YET
+
+    before = len(world.emitted)
+    busy.is_busy = False
+    assert f"broker 1 uses the authorizer {ACLS}, and this process has none" in world.until(Unsound, before).reason
+
+
+@pytest.mark.parametrize("state", ["is_busy", "is_mute"])
+def test_an_authorizer_that_a_broker_has_reported_counts_until_it_answers_again(state: str) -> None:
+    judging = Broker(authorizer=ACLS)
+    world = World().runs(Broker(), judging)
+    world.passes()
+    known = withheld(world)
+    assert known is not None
+
+    setattr(judging, state, True)
+    world.goes_on(120)
+    assert withheld(world) == known
+
+    world.restarts(2, Broker())
+    world.goes_on(LOOKS_WITHIN_S)
+    assert withheld(world) is None
+
+
 def test_clients_are_not_served_where_one_broker_judges_by_what_is_not_here() -> None:
     world = World().runs(Broker(), Broker(authorizer=ACLS))
     world.passes()

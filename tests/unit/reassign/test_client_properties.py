@@ -172,3 +172,23 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     path.write_text("request.timeout.ms=soon\n")
     with pytest.raises(Unusable, match=r"--command-config client.properties: request.timeout.ms=soon"):
         read_client_properties(path)
+
+
+def test_values_of_providers_are_had_and_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "horse-s3cr3t")
+    path = tmp_path / "client.properties"
+    kind = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    provider = f"config.providers=env\nconfig.providers.env.class={kind}\n"
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="${env:PASSWORD}";'
+
+    path.write_text(f"{provider}security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    found = read_client_properties(path)
+    assert (found.arguments["sasl_plain_password"], found.ignored) == ("horse-s3cr3t", ())
+
+    path.write_text(f"{provider}request.timeout.ms=${{env:PASSWORD}}\n")
+    with pytest.raises(Unusable, match=r"request.timeout.ms=\[hidden\] is not a whole number"):
+        read_client_properties(path)
+
+    path.write_text(f"{provider}client.id=${{env:NO}}\n")
+    with pytest.raises(Unusable, match=r"client.id: \$\{env:NO\}: environment variable NO is not set"):
+        read_client_properties(path)

@@ -99,7 +99,7 @@ def test_values_that_cannot_be_are_named_together_with_everything_else(tmp_path:
 
     assert result.exit_code == MISUSED
     assert result.stderr.splitlines() == [
-        "Error: --throttle: -5 is not in the range x>=0.",
+        "Error: --throttle: -5 is not in the range x>=-1.",
         "--timeout: 'soon' is not a valid integer range.",
         "--output: 'xml' is not one of 'text', 'json'.",
         'Option "--gentle" can\'t be used with action "--execute"',
@@ -154,6 +154,28 @@ def test_a_file_of_moves_may_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster.moves.keys() == {at("a-0")}
 
 
+def test_what_kafka_s_tool_takes_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: str) -> None:
+    cluster = SimulatedCluster({"a-0": (1, 2)})
+    monkeypatch.setattr("controller.reassign.command.connect", lambda *_: cluster)
+    (tmp_path / "topics.json").write_text('{"topics":[{"topic":"a"}]}')
+
+    generated = run(
+        *("-bootstrap-server", "a:1", "-generate", f"-topics-to-move-json-file={tmp_path}/topics.json"),
+        *("-broker-list", "1,2,"),
+    )
+    executed = run(
+        *(*NOWHERE, "-execute", "--reassignment-json-file", plan, "--throttle", "-1"),
+        *("--replica-alter-log-dirs-throttle", "-1"),
+    )
+
+    assert (generated.exit_code, executed.exit_code) == (0, 0)
+    assert "Proposed partition reassignment configuration" in generated.stdout
+    assert cluster.configs == {}
+    assert "throttle limit" not in executed.stdout
+    assert run("--version").stdout.startswith("kafka-zk-controller, version")
+    assert run("-verion").exit_code == MISUSED
+
+
 def test_a_cluster_that_is_not_there_is_said_with_its_address() -> None:
     address = f"127.0.0.1:{free_port()}"
 
@@ -197,7 +219,7 @@ def test_the_help_shows_every_option_under_a_heading() -> None:
 
     grouped = {name for _, names in GROUPS for name in names}
     assert grouped == set(Options.__struct_fields__)
-    assert {p.name for p in reassign.params} == grouped
+    assert {p.name for p in reassign.params} == grouped | {"version"}
     for title, _ in GROUPS:
         assert f"{title}:" in shown
     assert set(ACTIONS) <= grouped

@@ -63,6 +63,26 @@ def test_a_bad_plan_is_refused_with_what_and_where(text: str, reason: str) -> No
     assert refused.value.exit_code == MISUSED
 
 
+def test_a_byte_order_mark_and_what_follows_the_first_value_are_passed_over() -> None:
+    plan = '{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}'
+    topics = '{"topics":[{"topic":"a"}]}'
+
+    assert read(f"\ufeff{plan}\n}}\nthank you").targets == {TopicPartition("a", 0): (1,)}
+    assert read_topics(f"\ufeff{topics}".encode(), "topics.json") == ("a",)
+    with pytest.raises(Unusable, match="line 1, column 18: Expected `str`, got `int`"):
+        read('\ufeff {"partitions": [{"topic":1,"partition":0,"replicas":[1]}]}')
+
+
+def test_the_whole_output_of_generate_is_refused_with_what_to_keep() -> None:
+    plan = '{"version":1,"partitions":[]}'
+    whole = f"Current partition replica assignment\n{plan}\n\nProposed partition reassignment configuration\n{plan}\n"
+
+    with pytest.raises(
+        Unusable, match=r"moves.json, line 4, column 1: the whole output of --generate; keep only the JSON"
+    ):
+        read(whole)
+
+
 def test_every_mistake_of_a_file_is_named_with_its_place() -> None:
     text = """{"partitions": [
   {"topic": "a", "partition": "0", "replicas": [1]},
@@ -128,7 +148,9 @@ def test_a_bad_list_of_topics_is_refused(text: str, reason: str) -> None:
         read_topics(text.encode(), "topics.json")
 
 
-@pytest.mark.parametrize(("text", "reason"), [("1,1,2", "duplicate entries: 1"), ("1;2", "not a list of broker ids")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("1,1,2", "duplicate entries: 1"), ("1;2", "not a list of broker ids"), (",", "not a list")]
+)
 def test_a_bad_list_of_brokers_is_refused(text: str, reason: str) -> None:
     with pytest.raises(Unusable, match=reason):
         read_brokers(text)

@@ -18,7 +18,7 @@ from tests.unit.settings.given import settings
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "controller" / "settings"
 KEYS = {setting.key for setting in SETTINGS}
-LOOK_UPS = {name for name in vars(Values) if not name.startswith("_")} - {"given", "overridden", "shown"}
+LOOK_UPS = {name for name in vars(Values) if not name.startswith("_")} - {"given", "overridden", "printable", "shown"}
 COMPOSITION = ("controller/commands/", "controller/process/")
 
 

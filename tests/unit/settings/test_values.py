@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,7 +11,7 @@ from controller.settings import BadSettings, load
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.table import SETTINGS
 from controller.settings.values import shown
-from tests.unit.settings.given import LEAST, problem, problems, settings
+from tests.unit.settings.given import LEAST, file, problem, problems, settings
 
 
 def test_what_is_not_set_has_kafkas_default() -> None:
@@ -50,12 +52,17 @@ def test_spaces_between_servers_mean_nothing() -> None:
     assert found.zookeeper.connect == "zk1:2181,zk2:2181/kafka"
 
 
-@pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", "zk1:2181,", "::1", "http://zk:2181"])
+@pytest.mark.parametrize("text", ["zk:2181/", "zk:2181,", "zk:2181, /", ",,zk:2181"])
+def test_a_bare_slash_and_empty_servers_are_passed_over_as_zookeeper_does(text: str) -> None:
+    assert settings({"zookeeper.connect": text}).zookeeper.connect == "zk:2181"
+
+
+@pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", ",", "/kafka", "::1", "http://zk:2181"])
 def test_a_server_that_cannot_be_one_is_refused(text: str) -> None:
     assert "is not a server; expected host:port,host:port and perhaps /chroot" in problem({"zookeeper.connect": text})
 
 
-@pytest.mark.parametrize("text", ["zk:2181/", "zk:2181/a/", "zk:2181//a", "zk1:2181/a,zk2:2181/a"])
+@pytest.mark.parametrize("text", ["zk:2181/a/", "zk:2181//a", "zk1:2181/a,zk2:2181/a"])
 def test_a_chroot_that_cannot_be_one_is_refused(text: str) -> None:
     assert "is not a chroot; write it once, after the last server" in problem({"zookeeper.connect": text})
 
@@ -143,6 +150,26 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
 
     assert found.ignored == tuple(sorted(written))
     assert found.values.by_key == settings().values.by_key
+
+
+@pytest.mark.parametrize("overrides", [[], ["broker.id=901"]])
+def test_a_node_id_may_repeat_the_broker_s_id(tmp_path: Path, overrides: list[str]) -> None:
+    found = load(file(tmp_path, "zookeeper.connect=zk:2181\nbroker.id=0\nnode.id=0\n"), overrides, {})
+
+    assert found.claim.own_id == (901 if overrides else 0)
+    assert "beside it, node.id may only repeat it" in problem({"node.id": "1"})
+
+
+def test_keys_of_plug_ins_are_ignored_and_slips_in_ours_are_not(tmp_path: Path) -> None:
+    least = "zookeeper.connect=zk:2181\nbroker.id=900\n"
+    foreign = ("authz.acl.url", "cruise.control.metrics.topic", "jmx.port", "kafka.rest.enable", "ldap.java.naming.url")
+    slips = ("broker.racks", "zookeper.connect", "htpp.port", "log.formt", "unclean.leader.election", "config.provider")
+
+    assert load(file(tmp_path, least + "".join(f"{key}=1\n" for key in foreign)), [], {}).ignored == foreign
+    with pytest.raises(BadSettings) as caught:
+        load(file(tmp_path, least + "".join(f"{key}=1\n" for key in slips)), ["jmx.port=1"], {})
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == [*slips, "jmx.port"]
+    assert all("there is no such setting" in problem for problem in caught.value.problems)
 
 
 def test_no_key_is_both_ours_and_foreign() -> None:
