@@ -9,8 +9,11 @@ import pytest
 
 from zk_layout import catalog
 from zk_layout.codec import DEEPEST, Malformed, passed_over
-from zk_layout.ids import BrokerId, LeaderEpoch
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName
+from zk_layout.znodes.admin import LegacyMove, LegacyReassignment
+from zk_layout.znodes.brokers import Endpoint, Registration
 from zk_layout.znodes.configs import Config
+from zk_layout.znodes.controller import ControllerClaim
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Topic
 
@@ -142,3 +145,28 @@ def test_settings_that_cannot_be_read_stay_malformed(data: bytes) -> None:
     assert address is not None
 
     assert isinstance(catalog.decode(address, data), Malformed)
+
+
+@pytest.mark.parametrize("timestamp", ["[]", "true", '["17"]', "{}", "1.5"])
+def test_the_holder_of_controller_is_known_with_any_timestamp(timestamp: str) -> None:
+    data = f'{{"version":1,"brokerid":3,"timestamp":{timestamp}}}'.encode()
+
+    assert decoded("/controller", data) == ControllerClaim(BrokerId(3))
+
+
+def test_an_old_tools_partition_may_be_a_number_in_quotes_and_only_that() -> None:
+    data = b'{"version":1,"partitions":[{"topic":"t","partition":"1","replicas":[2]},{"topic":5,"partition":0}]}'
+
+    value = decoded("/admin/reassign_partitions", data)
+
+    assert isinstance(value, LegacyReassignment)
+    assert value.moves == (LegacyMove(TopicName("t"), PartitionId(1), (BrokerId(2),)),)
+    assert len(value.rejected) == 1
+
+
+def test_a_registration_of_version_1_has_its_host_and_port_alone() -> None:
+    data = (
+        b'{"version":1,"host":"k","port":9092,"endpoints":["IN://l:9"],"listener_security_protocol_map":{"IN":"SSL"}}'
+    )
+
+    assert decoded("/brokers/ids/1", data) == Registration((Endpoint("PLAINTEXT", "k", 9092),))
