@@ -82,7 +82,7 @@ def passed_over(data: bytes) -> str | None:
         return None  # the only brace that closes is the last byte: true of most znodes, and quickly found
     try:
         _whole_value.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return " and ".join(_first_value(data)[1]) or None
     return None
 

@@ -118,7 +118,7 @@ def _text(found: Difference) -> str:
 
 
 REASONS: Final[dict[str, Callable[[Difference], bool]]] = {
-    "JSON that Kafka cannot read either and takes for nothing: it is set aside (decisions 48 and 100)": _is_set_aside,
+    "what Kafka takes for nothing, as it cannot read it or a topic lacks `partitions`: set aside here": _is_set_aside,
     "a notification for brokers, which a controller only writes": _is_for_brokers,
     "a number, name or id that cannot be sent on to brokers (zk_layout/bounds.py)": _is_out_of_bounds,
     "half a pair of characters, which UTF-8 cannot hold: it could not be written again": _is_half_a_pair,

@@ -110,6 +110,7 @@ def test_without_a_whole_state_there_is_nothing_to_read(data: bytes) -> None:
     assert address is not None
 
     assert isinstance(catalog.decode(address, data), Malformed)
+    assert passed_over(data) in (None, "20 bytes behind the JSON value")
 
 
 def test_of_two_values_and_of_two_keys_kafka_reads_the_first_and_the_last() -> None:
