@@ -49,25 +49,20 @@ def json_decoder(shape: type[T]) -> Callable[[bytes], T]:
 
 
 def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    try:
-        return _decode_whole(decoder, data)
-    except Undecodable:
-        value, oddities = _first_value(data)
-        if not oddities:
-            raise
-        return _decode_whole(decoder, value)
-
-
-def _decode_whole(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """Size and depth are looked at first, for a decoder uses the stack that we all live on."""
     if len(data) > LARGEST_BYTES:
         raise Undecodable(f"{len(data)} bytes, larger than the {LARGEST_BYTES} that are looked at")
     if data.count(b"[") + data.count(b"{") > DEEPEST and _is_too_deep(data):
-        raise Undecodable(f"nested deeper than {DEEPEST} levels in {excerpt(data)}")
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Undecodable(f"{error} in {excerpt(data)}") from error
+        refused = Undecodable(f"nested deeper than {DEEPEST} levels in {excerpt(data)}")
+    else:
+        try:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            refused = Undecodable(f"{error} in {excerpt(data)}")
+    value, oddities = _first_value(data)
+    if oddities:
+        return _decode(decoder, value)
+    raise refused
 
 
 def passed_over(data: bytes) -> str | None:
