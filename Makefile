@@ -32,7 +32,7 @@ INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=non
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -83,6 +83,9 @@ cluster: $(READY) kerberos  ## real ZooKeeper, real brokers, real clients
 
 acls: $(READY)  ## our decisions on ACLs against Kafka's own authorizers: SETS=20000 of each, in minutes
 	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
+
+decoders: $(READY)  ## our decoders of znodes against Kafka's own, in a JVM: INPUTS=10000 for each of three versions
+	$(BIN)/python -m tests.decoders $(if $(INPUTS),--inputs $(INPUTS)) $(ARGS)
 
 rights: $(READY)  ## what users get through our node and from a broker: REQUESTS=2000 to each, in minutes
 	$(BIN)/python -m tests.rights $(if $(REQUESTS),--requests $(REQUESTS)) $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
@@ -19,6 +20,10 @@ DEEPEST: Final = 32
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _QUICK_ROUNDS: Final = 4
+_BLANKS: Final = b" \t\n\r"
+_ENCODINGS: Final = {"utf-8-sig": "a byte order mark"}
+_scanner = json.JSONDecoder()
+_whole_value = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Undecodable(ValueError):
@@ -33,10 +38,12 @@ class Malformed(Struct, frozen=True):
 
 
 def json_decoder(shape: type[T]) -> Callable[[bytes], T]:
-    """A decoder that ignores unknown keys, as Kafka's decoders do.
+    """A decoder that ignores what Kafka's decoders ignore: unknown keys, and what `passed_over` names.
 
     Raises:
         Undecodable: (the decoder) the bytes are not JSON, not of the expected shape, or too large.
+
+    Source: Kafka's Json.parseBytes, which is Jackson's ObjectMapper.readTree.
     """
     return partial(_decode, msgspec.json.Decoder(shape))
 
@@ -46,11 +53,51 @@ def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     if len(data) > LARGEST_BYTES:
         raise Undecodable(f"{len(data)} bytes, larger than the {LARGEST_BYTES} that are looked at")
     if data.count(b"[") + data.count(b"{") > DEEPEST and _is_too_deep(data):
-        raise Undecodable(f"nested deeper than {DEEPEST} levels in {excerpt(data)}")
+        refused = Undecodable(f"nested deeper than {DEEPEST} levels in {excerpt(data)}")
+    else:
+        try:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            refused = Undecodable(f"{error} in {excerpt(data)}")
+    value, oddities = _first_value(data)
+    if oddities:
+        return _decode(decoder, value)
+    raise refused
+
+
+def passed_over(data: bytes) -> str | None:
+    """What in a readable znode's JSON Kafka's decoder passes over, for people; None if there is no such thing.
+
+    >>> passed_over(b'{"version":1}}'), passed_over(b'{"version":1}')
+    ('1 byte behind the JSON value', None)
+    >>> passed_over('{"version":1}'.encode("utf-16"))
+    'the encoding UTF-16'
+    """
+    if data.find(b"}") == len(data) - 1 and data.startswith(b"{"):
+        return None  # the only brace that closes is the last byte: true of most znodes, and quickly found
     try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Undecodable(f"{error} in {excerpt(data)}") from error
+        _whole_value.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return " and ".join(_first_value(data)[1]) or None
+    return None
+
+
+def _first_value(data: bytes) -> tuple[bytes, list[str]]:
+    """The first JSON value in UTF-8, and what is odd about the bytes: nothing if they hold no JSON value."""
+    if len(data) > LARGEST_BYTES:
+        return data, []
+    encoding = json.detect_encoding(data)
+    oddities = [] if encoding == "utf-8" else [_ENCODINGS.get(encoding, f"the encoding {encoding.upper()}")]
+    text = (data.decode(encoding, "replace").encode() if oddities else data).lstrip(_BLANKS)
+    try:
+        # Latin-1 has one character for each byte, so that the end is that in the bytes.
+        _, end = _scanner.raw_decode(text.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return data, []
+    behind = len(text[end:].strip(_BLANKS))
+    if behind:
+        oddities.append(f"{behind} {'byte' if behind == 1 else 'bytes'} behind the JSON value")
+    return text[:end], oddities
 
 
 def _is_too_deep(data: bytes) -> bool:

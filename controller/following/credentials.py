@@ -116,7 +116,8 @@ class CredentialsFollower(SessionReader[Credentials]):
 
     def _begin(self, bridge: Bridge) -> tuple[Credentials, Reader]:
         found = Credentials()
-        return found, Reader(bridge, partial(self._hear, found), what=CREDENTIALS, decode=_decoded)
+        hear = partial(self._hear, found)
+        return found, Reader(bridge, hear, notice=self._notice, what=CREDENTIALS, decode=_decoded)
 
     async def _load(self, found: Credentials) -> None:
         self._credentials = found

@@ -24,7 +24,7 @@ from controller.zk.reads import Reads
 from controller.zk.surveyor import Surveyor, named
 from zk_layout import catalog
 from zk_layout.catalog import Address
-from zk_layout.codec import one_line
+from zk_layout.codec import Malformed, one_line, passed_over
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
 from zk_layout.watched import RECREATED, Watched, watched
@@ -39,6 +39,7 @@ _ASKED_AT_ONCE: Final = 16
 _DECODED_AT_ONCE: Final = 100
 """Topics' znodes, which may be large."""
 _STRANGERS_NAMED: Final = 100
+_ODD_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
 _Births = Mapping[str, tuple[int, Zxid]]
@@ -81,6 +82,7 @@ class Reader:
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._strangers: set[str] = set()
+        self._odd: set[str] = set()
         self._refused: set[str] = set()
         self._is_loaded = False
         self._marked_parents: dict[str, None] = {}
@@ -448,7 +450,20 @@ class Reader:
         if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
             # A broker about to write its registration: absent, as of the znode's creation.
             return absent(address, node.stat.mzxid)
-        return present(address, self._decode(address, node.data), node.stat)
+        value = self._decode(address, node.data)
+        if value is not None and not isinstance(value, Malformed):
+            self._notice_odd(address, node.data)
+        return present(address, value, node.stat)
+
+    def _notice_odd(self, address: Address, data: bytes) -> None:
+        oddity = passed_over(data)
+        if oddity is None or address.path in self._odd or len(self._odd) > _ODD_NAMED:
+            return
+        self._odd.add(address.path)
+        text = f"{address.path} has {oddity}, which is passed over, as Kafka does; its next write is clean"
+        if len(self._odd) > _ODD_NAMED:
+            text = f"more than {_ODD_NAMED} znodes have bytes that are passed over, as Kafka does"
+        self._notice(Notice("odd znode", text))
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:
         group: _Group = []

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
 from controller.lab.errors import ServerFailed
-from controller.lab.jars import Module, class_path, kafka_class_path
-from controller.lab.java import QUICK_START, find_java
+from tests.equipment.java_program import compiled
 from zk_layout.znodes.acls import AclEntry, ResourcePattern
 
 _SOURCE = Path(__file__).with_name("Authorizers.java")
-_LOGGING = Path(__file__).parents[2] / "controller" / "lab" / "tools-log4j.properties"
-# A compiler that needs only a Java runtime; tests.kafka uses the same.
-_COMPILER = Module("org.eclipse.jdt", "ecj", "3.33.0")
 _ACL, _SIMPLE = "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"
 
 
@@ -113,17 +107,9 @@ def running(implementation: Implementation, zookeeper: str, super_users: str) ->
     Raises:
         LabError: there is no Java, or there are no jars, or they do not start.
     """
-    java = find_java()
-    path = os.pathsep.join(map(str, kafka_class_path(implementation.version)))
-    compiler = os.pathsep.join(map(str, class_path("java-compiler", _COMPILER.revision, lambda: [_COMPILER])))
-    with TemporaryDirectory(prefix="authorizers-") as directory:
-        compiling = [str(java.executable), "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
-        compiling += ["-cp", path, "-source", "11", "-target", "11", "-nowarn", "-d", directory, str(_SOURCE)]
-        subprocess.run(compiling, check=True)
-        argv = [str(java.executable), "-Xmx384m", *QUICK_START, f"-Dlog4j.configuration=file:{_LOGGING}"]
-        argv += ["-cp", f"{directory}{os.pathsep}{path}", "Authorizers"]
-        argv += [implementation.class_name, zookeeper, super_users]
-        errors = Path(directory) / "errors.log"
+    with compiled(_SOURCE, implementation.version) as (directory, program):
+        argv = [*program, implementation.class_name, zookeeper, super_users]
+        errors = directory / "errors.log"
         with errors.open("w") as log:
             process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8"

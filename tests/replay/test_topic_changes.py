@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metrics.replay.events.topic_changes import TopicContent
 from zk_layout.codec import Undecodable
-from zk_layout.ids import PartitionId
+from zk_layout.ids import BrokerId, PartitionId
 from zk_layout.znodes import topics
 from zk_layout.znodes.topics import Assignment, Topic
 
@@ -76,3 +76,13 @@ def test_a_malformed_write_changes_nothing() -> None:
             topic.change_to(malformed)
     assert topic.change_to(b'{"partitions":{"0":[1]}}') == {}
     assert msgspec.to_builtins(topic.change_to(b'{"partitions":{"0":[2]}}')[PartitionId(0)])["replicas"] == (2,)
+
+
+def test_what_kafka_passes_over_is_passed_over_between_clean_writes() -> None:
+    topic = TopicContent()
+    topic.change_to(b'{"partitions":{"0":[1]}}')
+
+    for number, odd in enumerate((b"%s}", b"\xef\xbb\xbf%s", b'%s","partitions":{"7":[1]}}'), start=2):
+        changed = topic.change_to(odd % (b'{"partitions":{"0":[%d]}}' % number))
+        assert changed == {PartitionId(0): Assignment((BrokerId(number),))}
+    assert topic.change_to(b'{"partitions":{"0":[4]}}') == {}

@@ -83,7 +83,7 @@ class _ElectionJson(Struct):
 
 
 _decoder = json_decoder(_Json)
-_move_decoder = msgspec.json.Decoder(LegacyMove)
+_move_decoder = msgspec.json.Decoder(LegacyMove, strict=False)  # Kafka reads a number in quotes here, and only here
 _election_decoder = json_decoder(_ElectionJson)
 
 

@@ -117,7 +117,7 @@ def decode(data: bytes) -> Registration:
         Undecodable: not a registration's JSON, or without any endpoint.
     """
     json = _decoder(data)
-    if json.endpoints:
+    if json.endpoints and json.version != 1:
         endpoints = tuple(parse_endpoint(e, json.listener_security_protocol_map) for e in json.endpoints)
     elif json.host is not None:
         endpoints = (Endpoint("PLAINTEXT", json.host, json.port),)

@@ -5,7 +5,7 @@ Source: Kafka's ConfigEntityZNode.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -116,20 +116,29 @@ def readable(value: object) -> Config:
     return Config({} if value is None else {UNCLEAN_ELECTION: "false"})
 
 
-decode = json_decoder(Config)
-"""The settings that differ from the defaults."""
+_NoObject = list[Any] | str | float | bool | None
 
 
-def decode_user(data: bytes) -> Config:
-    """The settings of a user or client id. Setting quotas for a user's client leaves the user's own znode empty.
+class _Json(Struct):
+    config: dict[str, str] | _NoObject = None
 
-    >>> decode_user(b"")
-    Config(config={})
+
+_decoder = json_decoder(cast("type[_Json | _NoObject]", _Json | _NoObject))
+
+
+def decode(data: bytes) -> Config:
+    """The settings that differ from the defaults; none in JSON that has no object `config`, as Kafka reads it.
+
+    Setting quotas for a user's client leaves the user's own znode empty.
+
+    >>> decode(b""), decode(b'{"version":1}'), decode(b'{"version":1,"config":{"retention.ms":"5"}}').config
+    (Config(config={}), Config(config={}), {'retention.ms': '5'})
 
     Raises:
-        Undecodable: not a config's JSON.
+        Undecodable: not JSON, or a value that is no string.
     """
-    return decode(data) if data else Config({})
+    json = _decoder(data) if data.strip() else None
+    return Config(json.config if isinstance(json, _Json) and isinstance(json.config, dict) else {})
 
 
 def encode(config: Config) -> bytes:

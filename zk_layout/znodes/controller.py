@@ -6,7 +6,7 @@ Source: Kafka's ControllerZNode and ControllerEpochZNode.
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ class ControllerClaim(Struct, frozen=True):
 
 class _Json(Struct):
     brokerid: Broker
-    timestamp: str | int | None = None
+    timestamp: Any = None
     product: str | None = None
 
 

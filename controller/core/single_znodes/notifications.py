@@ -22,7 +22,7 @@ DELETIONS_AT_ONCE = 1_000
 KINDS: dict[type[Notification], tuple[Subject, str]] = {
     IsrChangeAddress: (Subject("notifications in", ISR_CHANGES), "ISR changes noted"),
     LogDirEventAddress: (Subject("notifications in", LOG_DIR_EVENTS), "log directory failure noted"),
-    PreferredElectionAddress: (Subject("znode", PreferredElectionAddress().path), "preferred leaders will be elected"),
+    PreferredElectionAddress: (Subject("znode", PreferredElectionAddress().path), "preferred election noted"),
 }
 
 

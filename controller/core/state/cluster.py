@@ -306,8 +306,7 @@ class ClusterState:
         value = fact.value
         if isinstance(address, PreferredElectionAddress):
             self.preferred_election = fact
-        is_left_alone = isinstance(address, PreferredElectionAddress) and not isinstance(value, PreferredElection)
-        if fact.stat is None or is_left_alone:
+        if fact.stat is None:
             self.notifications.pop(address, None)
             return
         self.notifications[address] = fact.stat.version
@@ -317,7 +316,8 @@ class ClusterState:
             case LogDirEventAddress():
                 self.changes.log_dir_events.append((address, value if isinstance(value, LogDirEvent) else None))
             case PreferredElectionAddress():
-                self.changes.preferred_election = value if isinstance(value, PreferredElection) else None
+                if isinstance(value, PreferredElection):
+                    self.changes.preferred_election = value
             case _:
                 assert_never(address)
 
@@ -329,7 +329,7 @@ class ClusterState:
         if not is_news or not isinstance(malformed, Malformed):
             return
         fate = "it is left as it is until it is repaired"
-        if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress):
+        if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress):
             fate = "it is removed"
         if isinstance(fact.address, FeatureAddress):
             fate = "it is rewritten"

@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-import msgspec
-
 from metrics.replay.commands.shown import setting
 from zk_layout.codec import Undecodable
 from zk_layout.storage.tree import Node
-from zk_layout.znodes import acls, configs, delegation_tokens
+from zk_layout.znodes import acls, configs, delegation_tokens, features
 from zk_layout.znodes.features import FeatureAddress
 
 _CONFIGS, _TOKENS, _FEATURE = "/config/", f"{delegation_tokens.ROOT}/", FeatureAddress().path
@@ -94,10 +92,10 @@ def _config(data: bytes | None) -> dict[str, str]:
 
 def _features(data: bytes | None) -> dict[str, str]:
     try:
-        said = msgspec.json.decode(data) if data else {}
-        return {name: str(level) for name, level in said.get("features", {}).items()}
-    except (msgspec.DecodeError, AttributeError):
+        levels = features.decode(data).features if data else {}
+    except Undecodable:
         return {"(what it holds)": "cannot be read"}
+    return {name: str(level) for name, level in levels.items()}
 
 
 def _entries(data: bytes | None) -> frozenset[str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
-
+from zk_layout.codec import Undecodable, json_decoder, passed_over
 from zk_layout.watched import SENSITIVE
 
 HIDDEN = "(hidden)"
@@ -19,6 +18,7 @@ _SECRET = re.compile(
     r"password|passphrase|secret|hmac|jaas|keystore\.key|^SCRAM-|credential|salt|stored_key|server_key", re.IGNORECASE
 )
 _ITERATIONS = re.compile(r"iterations=(\d+)")
+_decoder = json_decoder(object)
 
 
 def content(path: str, data: bytes | None) -> Any:
@@ -28,14 +28,19 @@ def content(path: str, data: bytes | None) -> Any:
     {'config': {'SCRAM-SHA-256': '(hidden), iterations=4096'}}
     >>> content("/a", b"7"), content("/a", b"\\xff"), content("/a", None)
     (7, '1 bytes that are no text', None)
+    >>> content("/a", b'{"password":"x"}}')
+    {'as Kafka reads it': {'password': '(hidden)'}, 'passed over': '1 byte behind the JSON value'}
     """
     if not data:
         return None
     try:
-        value = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+        value = _decoder(data)
+    except Undecodable:
         return _text(path, data)
-    return _masked(value)
+    if (oddity := passed_over(data)) is None:
+        return _masked(value)
+    is_json = isinstance(value, dict | list)  # not a text that begins with a number
+    return {"as Kafka reads it": _masked(value), "passed over": oddity} if is_json else _text(path, data)
 
 
 def setting(name: str, value: str) -> str:

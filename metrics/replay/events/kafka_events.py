@@ -10,17 +10,15 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import msgspec
-
 from metrics.replay.events.intervals import AS_BEFORE, Intervals
 from metrics.replay.events.set_data import Ints
 from metrics.replay.events.topic_changes import Changed, TopicContent
-from zk_layout.bounds import INT32_MAX, Brokers
+from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.storage import operations
 from zk_layout.storage.snapshot import SnapshotRow
-from zk_layout.znodes import admin, brokers, configs, controller, partition_state, replica_deletions
+from zk_layout.znodes import admin, brokers, configs, controller, partition_state, reassignments, replica_deletions
 from zk_layout.znodes.topics import Assignment
 
 # As STATE_COLUMNS; times in milliseconds.
@@ -303,10 +301,6 @@ def expected_by(logged: Version) -> Version:
     return (logged + INT32_MAX) % (1 << 32) - (1 << 31)
 
 
-class _Request(msgspec.Struct):
-    assignment: Brokers
-
-
 def _closed_by(cxid: int) -> str:
     """How a session ended. If it expired, the server closes it, without a request number."""
     return "close" if cxid else "expire"
@@ -324,7 +318,7 @@ def _legacy_moves(data: bytes | None) -> _Moves:
 
 def _requested(data: bytes | None, op: str) -> Replicas:
     """The replicas in a partition's own znode; none if it is gone."""
-    request = None if op in GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Request))
+    request = None if op in GONE or not data else _tried(lambda: reassignments.decode(data))
     return request.assignment if request else ()
 
 
@@ -360,5 +354,5 @@ def _number(text: str | None) -> int | None:
 def _tried(decode: Callable[[], T]) -> T | None:
     try:
         return decode()
-    except (Undecodable, msgspec.DecodeError, KeyError, ValueError):
+    except (KeyError, ValueError):
         return None

@@ -226,11 +226,15 @@ def test_notifications_of_all_kinds_are_deleted_each_kind_being_one_subject() ->
     assert noted.turn() == []
 
 
-def test_a_request_for_preferred_leaders_that_cannot_be_read_is_left_alone() -> None:
+def test_a_request_for_preferred_leaders_that_cannot_be_read_is_deleted_too() -> None:
     noted = Noted()
-    noted.fold(present(PreferredElectionAddress(), Malformed("no JSON", 3), stat(5)))
+    noted.fold(present(PreferredElectionAddress(), Malformed("no JSON", 3), stat(5, version=2)))
 
-    assert noted.turn() == []
+    (commit,) = noted.turn()
+
+    assert [(w.address.path, w.expected) for w in commit.writes if isinstance(w, Delete)] == [
+        ("/admin/preferred_replica_election", 2)
+    ]
 
 
 def test_very_many_are_deleted_in_parts() -> None:

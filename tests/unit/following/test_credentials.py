@@ -73,6 +73,18 @@ def test_a_malformed_credential_admits_no_client_and_is_named_without_being_show
     following.until(True)
 
 
+def test_a_credential_with_bytes_behind_it_admits_its_user_and_is_named_without_being_shown(
+    following: Following,
+) -> None:
+    following.ensemble.write(MakeNode(ANN, KNOWN + b'salt="}'))
+    following.until(True)
+
+    (notice,) = following.notices
+    assert notice.kind == "odd znode"
+    assert notice.text.startswith(f"{ANN} has 7 bytes behind the JSON value")
+    assert "salt" not in notice.text
+
+
 def test_tokens_have_their_owner(following: Following) -> None:
     following.ensemble.write(MakeNode(TOKEN, TOKENS))
     following.ensemble.until(lambda: following.follower.token("abc") is not None)

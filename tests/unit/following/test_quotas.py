@@ -153,7 +153,7 @@ def test_what_was_written_without_a_notification_applies_from_the_next_session_o
         (limited("many"), "controller_mutation_rate is 'many', not a number from 0 on"),
         (limited("-1"), "controller_mutation_rate is '-1', not a number from 0 on"),
         (b'{"version":1,"config":{"controller_mutation_rate":3}}', "$.config"),
-        (b"[]", "array"),
+        (b'{"version":1,"config":{"controller_mutation_rate":"3"}', "truncated"),
     ],
 )
 def test_a_malformed_quota_limits_no_client_and_is_named_once_without_secrets(
