@@ -67,8 +67,15 @@ MUTANTS = (
     Mutant(
         "takes a request that was made again for the one before",
         LIVES,
-        "if folder in self._unguarded or folder not in self._counted:",
-        "if folder in self._born or folder not in self._counted or self._counted:",
+        "if folder in self._unguarded:",
+        "if folder in self._unguarded or self._counted:",
+        (zk("lives"),),
+    ),
+    Mutant(
+        "deletes by its version alone what it could not count",
+        LIVES,
+        "elif self._blind[folder] < BLIND_ATTEMPTS:",
+        "elif self._blind[folder] < 0:",
         (zk("lives"),),
     ),
     Mutant(

@@ -79,8 +79,8 @@ MUTANTS = (
     Mutant(
         "gives a topic another id when an old tool has dropped it",
         TOPICS,
-        "step.planned.give_id(topic.topic_id)",
-        "step.planned.give_id(self._shared.random.topic_id())",
+        "if not step.planned.restore_id() and self._shared.settings.assigns_topic_ids and topic.topic_id is None:",
+        "if self._shared.settings.assigns_topic_ids and (topic.topic_id is None or topic.has_lost_id):",
         (story("topic_id_lost"),),
         unseen="lived through 200 worlds",
     ),

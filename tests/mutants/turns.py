@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant(
         "packs transactions without counting bytes",
         PACKING,
-        "is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > self._most_writes",
+        "is_full = size + piece.size_bytes > most_bytes or count + len(piece.operations) > self._most_writes",
         "is_full = count + len(piece.operations) > self._most_writes",
         (unit("transactions"),),
     ),
