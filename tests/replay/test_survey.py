@@ -83,6 +83,27 @@ def test_a_digest_that_only_one_server_writes_makes_no_other_cluster(tmp_path: P
     assert zxids(tmp_path / "a", tmp_path / "b") == [*range(1, 9)]
 
 
+def failed(zxid: int, op: int) -> bytes:
+    """A multi whose second part failed, and whose first was logged as `op`."""
+    parts = (op, zk.create("/x/y")), (ops.ERROR, zk.number(-103))
+    return zk.header(zxid, ops.MULTI, time_ms=zxid) + zk.multi(*parts)
+
+
+def test_a_failed_multi_that_one_server_logged_after_it_had_applied_it_makes_no_other_cluster(tmp_path: Path) -> None:
+    log(tmp_path / "a", *map(written, range(1, 5)), failed(5, ops.CREATE))
+    log(tmp_path / "b", *map(written, range(1, 5)), failed(5, ops.ERROR), failed(6, ops.CREATE))
+
+    assert zxids(tmp_path / "a", tmp_path / "b") == [1, 2, 3, 4, 5, 5, 6, 6]
+
+
+def test_a_closed_session_whose_ephemerals_only_one_server_lists_makes_no_other_cluster(tmp_path: Path) -> None:
+    end = zk.header(5, ops.CLOSE_SESSION, time_ms=5)
+    log(tmp_path / "a", *map(written, range(1, 5)), end)
+    log(tmp_path / "b", *map(written, range(1, 5)), end + zk.closed("/x"), written(6))
+
+    assert set(zxids(tmp_path / "a", tmp_path / "b")) == {*range(1, 7)}
+
+
 def test_what_a_deposed_leader_alone_logged_never_happened(tmp_path: Path) -> None:
     log(tmp_path / "a", *map(written, range(1, 12)))
     log(tmp_path / "b", *map(written, range(1, 10)), written(EPOCH + 1))

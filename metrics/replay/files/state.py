@@ -14,7 +14,7 @@ from metrics.replay.files.sources import Source
 from zk_layout.storage.damage import Damage, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
 from zk_layout.storage.log_index import Index
-from zk_layout.storage.operations import Row, zxid_of
+from zk_layout.storage.operations import Row, agreed, zxid_of
 from zk_layout.storage.order import Gap, Order, Piece, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
@@ -214,20 +214,21 @@ def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
             if taken is None or taken.file == path:
                 continue
             own = next(s for s in index.sections if s.first <= zxid <= s.last)
-            if _written(path, own.offset, own.end, zxid) != _written(taken.file, taken.offset, taken.end, zxid):
+            here, there = _body(path, own.offset, own.end, zxid), _body(taken.file, taken.offset, taken.end, zxid)
+            if agreed(here) != agreed(there):
                 both = f"{path} and {taken.file} are not of one cluster: transaction {zxid:#x} differs"
                 raise NotOneCluster(f"{both}; give the files of one cluster")
 
 
-def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
-    """The body of one transaction, without the digest that some servers append."""
+def _body(path: str, offset: int, end: int, zxid: int) -> bytes:
+    """The body of one transaction; empty if it is no longer there."""
     file = _file(path)
     start = 0 if file.compression else offset
     for taken in _taken(Source(file, _PROBED_BYTES), Records(path, start, end), start, end):
         for body, at in zip(*taken, strict=True):
             if at >= offset and zxid_of(body) == zxid:
-                return rows_of(Bodies([body], [at]), path, [])
-    return []
+                return body
+    return b""
 
 
 def fit_of(file: StoredFile, history: History) -> Fit:
@@ -245,7 +246,7 @@ def check_fit(file: StoredFile, history: History, fit: Fit, damage: list[Damage]
     for sample in fit.samples if wrong is None else ():
         zxid, path, _ = sample
         piece = next(piece for piece in history.pieces if piece.first <= zxid <= piece.last)
-        rows = _written(piece.file, piece.offset, piece.end, zxid)
+        rows = rows_of(Bodies([_body(piece.file, piece.offset, piece.end, zxid)], [0]), piece.file, [])
         if rows and not is_logged(sample, rows):
             wrong = f"transaction {zxid:#x} did not write {path}"
     if wrong is not None:
