@@ -226,7 +226,8 @@ def _write(engine: Engine, job: Job, name: str) -> None:
     """Write a table computed from written ones."""
     out = job.out
     if name in (histories.MOVES, histories.AUDIT):
-        histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
+        window = histories.Window(_until_ms(job), job.since_ms or 0)
+        histories.write(engine, out, window, _judged_with(job, name), job.chroot)
     elif name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
     else:
