@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from metrics.replay.commands.ask import Story, story
 from metrics.replay.commands.cli import replay
+from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
 
 NATIVE = Path(__file__).parents[1] / "fixtures" / "native"
 LOG = str(NATIVE / "kafka-2.4.1")
@@ -55,8 +58,52 @@ def test_what_was_not_there_meanwhile_is_told() -> None:
 
 
 def test_a_partition_that_went_and_one_that_never_moved() -> None:
-    assert story_of("gone-0", "100000").replicas is None
+    gone = story_of("gone-0", "0x17e")
+
+    assert gone.replicas is None
+    assert gone.deleted_at is not None
+    assert f"deleted at {gone.deleted_at}" in gone.lines
     assert list(story_of("payments-0", "0x90").lines)[-1] == "no move had begun"
+
+
+def topic(*replicas: int, adding: Sequence[int] = (), removing: Sequence[int] = ()) -> bytes:
+    held = {"partitions": {"0": replicas}, "adding_replicas": {"0": adding}, "removing_replicas": {"0": removing}}
+    return json.dumps({**held, "version": 3, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}).encode()
+
+
+def state(leader: int, *isr: int) -> bytes:
+    return json.dumps({"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": 0, "isr": isr}).encode()
+
+
+def test_a_move_of_a_former_topic_of_the_same_name_is_not_the_partitions(tmp_path: Path) -> None:
+    at = "/brokers/topics/t"
+    paths = (at, f"{at}/partitions", f"{at}/partitions/0", f"{at}/partitions/0/state")
+
+    def born(*held: bytes) -> list[tuple[int, bytes]]:
+        return [
+            (ops.CREATE, zk.create(path, data)) for path, data in zip(paths, (held[0], b"", b"", held[1]), strict=True)
+        ]
+
+    parts = [
+        (ops.CREATE, zk.create("/brokers")), (ops.CREATE, zk.create("/brokers/topics")),
+        *born(topic(1, 2), state(1, 1, 2)),
+        (ops.SET_DATA, zk.set_data(at, topic(2, 3, 1, adding=[3], removing=[1]), 1)),
+        (ops.SET_DATA, zk.set_data(paths[3], state(2, 2, 3), 1)),
+        (ops.SET_DATA, zk.set_data(at, topic(2, 3), 2)),
+        *((ops.DELETE, zk.delete(path)) for path in reversed(paths)), *born(topic(3, 1), state(3, 3, 1)),
+    ]  # fmt: skip
+    bodies = [zk.header(n, op, time_ms=1_700_000_000_000 + n) + body for n, (op, body) in enumerate(parts, 1)]
+    (tmp_path / "log.1").write_bytes(zk.log(*bodies))
+
+    def told(zxid: int) -> str:
+        return "\n".join(story([str(tmp_path)], "t-0", str(zxid)).lines)
+
+    assert "moved from [1, 2] to [2, 3]" in told(9)
+    assert "moved from [1, 2] to [2, 3]" in told(13)
+    assert "deleted at 2023-11-14T22:13:20.010000" in told(10)
+    again = told(len(parts))
+    assert "created at 2023-11-14T22:13:20.014000+00:00; a topic of this name had been deleted before" in again
+    assert again.endswith("no move had begun")
 
 
 def test_a_program_gets_the_same() -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from metrics.replay.audit.audit import findings
 from metrics.replay.audit.claims import judged_claims
 from metrics.replay.audit.verdicts import Finding
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.engine.engines import Local
 from metrics.replay.partitions.terms import Sighting, Terms
+from tests.replay.any_files import rows_of
 from tests.replay.histories import History, moved_as_kafka_does, moving
+from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
 
 BROKERS = [Sighting(zxid, "broker", broker=zxid) for zxid in (1, 2, 3, 4, 5)]
 LATER = 1_100_000
@@ -218,3 +224,83 @@ def test_tasks_that_one_process_does_one_after_another_judge_each_by_its_own_sig
     for session in range(50):
         sent = pickle.dumps(Terms([Sighting(1, "broker", broker=1), Sighting(2, "controller", session=session)]))
         assert pickle.loads(sent).at(3).session == session
+
+
+def step(before: History, replicas: str, leader: int, isr: str, **of_state: int) -> History:
+    """One transaction of this project's controller that writes a topic and a partition's state."""
+    return before.assigned(replicas).state(leader, isr, **of_state)
+
+
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [
+        (step(History().created("1,3,2").state(1, "1,3,2"), "3,1", 1, "1,3"), "asked to move to [3, 1] (done in one"),
+        (step(History().created("1,3,2").state(1, "1,3,2"), "3,2", 3, "3,2"), "asked to move to [3, 2] (done in one"),
+        (
+            step(moving().state(1, "1,2").isr(1, "1,2,3"), "1,3", 1, "1,3"),
+            "was redirected to [1, 3] (done in one step)",
+        ),
+        (step(moving().state(1, "1,2").isr(1, "1,2,3"), "3,1,2", 1, "1,2,3"), "was stopped gently: it keeps what had"),
+    ],
+)
+def test_a_move_of_this_project_that_only_lets_go_is_explained_with_its_isr(history: History, why: str) -> None:
+    found = audited(history)
+
+    assert {f.verdict for f in found[-2:]} == {"explained"}
+    assert why in found[-2].why
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        step(History().created("1,2").state(1, "1,2"), "3,1", 1, "1"),
+        step(History().created("1,3,2").state(1, "1,3,2"), "3,1", 1, "1"),
+        History().created("1,3,2").state(1, "1,3,2").state(1, "1,3,2").state(1, "1,3"),
+    ],
+    ids=["a replica that was not in sync", "more than left", "no replica left"],
+)
+def test_what_only_looks_like_such_a_move_is_listed(history: History) -> None:
+    assert "listed" in verdicts(history)
+
+
+def test_a_claim_that_takes_over_in_one_transaction_is_explained() -> None:
+    native = [Sighting(9, "controller", broker=1, session=7, op="create"), Sighting(9, "controller_epoch", epoch=1)]
+    deleted = Sighting(20, "controller", is_there=False, session=8, op="delete")
+    claimed = Sighting(20, "controller", broker=901, session=8, op="create")
+    raised = Sighting(20, "controller_epoch", epoch=2, version=2, session=8, op="set")
+
+    assert [f.verdict for f in judged_claims([*native, deleted, claimed, raised])] == ["explained"] * 5
+    assert [f.verdict for f in judged_claims([*native, deleted, raised])] == [
+        "explained",
+        "explained",
+        "listed",
+        "explained",
+    ]
+    assert [f.verdict for f in judged_claims([*native, deleted])][-1] == "listed"
+
+
+def test_what_this_project_keeps_for_itself_is_explained_and_what_lies_outside_the_chroot_is_left_out(
+    tmp_path: Path,
+) -> None:
+    ours = "/kafka/kafka_zk_controller"
+    paths = (
+        "/kafka", "/kafka/brokers", "/kafka/brokers/topics", ours, f"{ours}/replicas", f"{ours}/replicas/901",
+        f"{ours}/controller_ids", f"{ours}/released", f"{ours}/switchover", "/hbase", "/kafka/strange",
+    )  # fmt: skip
+    life = "/kafka/brokers/topics/:life:0000000001"
+    steps = [(ops.CREATE, zk.create(path)) for path in paths]
+    steps.append((ops.MULTI, zk.multi((ops.CREATE, zk.create(life)), (ops.DELETE, zk.delete(life)))))
+    bodies = [zk.header(n, op, time_ms=n) + body for n, (op, body) in enumerate(steps, 1)]
+    (tmp_path / "log.1").write_bytes(zk.log(*bodies))
+
+    run(Local(), Job((str(tmp_path),), str(tmp_path / "out"), "/kafka"))
+
+    rows = rows_of(str(tmp_path / "out"), "audit")
+    listed = [row["why"] for row in rows if row["verdict"] != "explained"]
+    assert listed == ["create /kafka/strange"]
+    assert len(rows) == len(paths) - 1 + 2
+    shown = rows_of(str(tmp_path / "out"), "events")
+    assert {row["kind"] for row in shown if "/kafka_zk_controller/" in row["path"] or ":life:" in row["path"]} == {
+        "ours", "root",
+    }  # fmt: skip
+    assert [row["kind"] for row in shown if row["path"] == "/hbase"] == ["other"]

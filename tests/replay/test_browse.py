@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metrics.replay.commands.cli import replay
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import survey
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 
@@ -84,6 +86,12 @@ def test_the_znodes_of_a_time_are_listed_shown_and_searched() -> None:
     assert browsed(LOG, "find /brokers/topics *orders*0/state", when="0xaa") == [
         "/brokers/topics/orders/partitions/0/state"
     ]
+    assert browsed(LOG, "find /config/topics", "cd /config/topics", "find", when="0xaa") == 2 * [
+        "/config/topics", "/config/topics/gone", "/config/topics/orders", "/config/topics/payments",
+    ]  # fmt: skip
+    assert browsed(LOG, "find /config payments", "cd /config/topics", "find payments") == 2 * [
+        "/config/topics/payments"
+    ]
     assert browsed(LOG, "grep insync /config", when="0xaa")[-1].startswith("/config/topics/payments: {")
     assert browsed(LOG, "cd /brokers/ids", "pwd", "ls", when="0xaa") == ["/brokers/ids", "1", "2", "3"]
     assert browsed(LOG, "tree /config/topics")[:2] == ["/config/topics", "  orders"]
@@ -107,6 +115,7 @@ def test_a_program_gets_a_value_a_line() -> None:
     ("command", "answer"),
     [
         ("cat /nowhere", "there is no znode /nowhere"),
+        ("find /nowhere", "there is no znode /nowhere"),
         ("rm /controller", "there is no command rm; there are ls, cat, stat, find, grep, tree, cd, pwd, help"),
         ("grep (", "( is no regular expression"),
         ("cat 'a", "cat 'a: No closing quotation"),
@@ -135,7 +144,8 @@ def test_no_command_shows_a_secret(logs: Path) -> None:
 
 def test_what_changed_in_settings_rights_and_features_is_told_without_secrets(logs: Path, tmp_path: Path) -> None:
     at = str(len(BEFORE))
-    shown = asked(str(logs), "--as-of", "100", "--diff", at, "--out", str(tmp_path / "out"))
+    last = str(survey(stored_files([str(logs)])).last_zxid)
+    shown = asked(str(logs), "--as-of", last, "--diff", at, "--out", str(tmp_path / "out"))
 
     assert shown.stdout.splitlines()[1:-1] == [
         "broker by default: listener.name.a.ssl.keystore.password changed, (hidden)",

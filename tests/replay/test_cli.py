@@ -138,16 +138,16 @@ def test_files_that_are_ignored_are_named(tmp_path: Path) -> None:
     ) in shown.output
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", zk.log()])
-def test_of_a_log_that_holds_nothing_the_tables_are_empty(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"garbage", zk.log()], ids=["empty", "garbage", "header"])
+def test_of_a_log_that_holds_nothing_nothing_is_told(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "log.1").write_bytes(content)
 
     shown = asked(tmp_path, "--out", tmp_path / "out", "--engine", "local")
 
-    assert shown.exit_code == 0, shown.output
-    assert "0 moves; 0 fail-overs" in shown.output
-    assert (f"damaged: {tmp_path}/log.1 at byte 0: " in shown.output) == (content != zk.log())
-    assert (tmp_path / "out" / "report.html").exists()
+    assert shown.exit_code == 1, shown.output
+    assert "Error: no log holds a transaction: what happened is not known" in shown.output
+    assert (f"({tmp_path}/log.1 at byte 0: " in shown.output) == (content != zk.log())
+    assert not (tmp_path / "out" / "report.html").exists()
 
 
 def test_files_of_two_clusters_are_refused_in_one_line(tmp_path: Path) -> None:

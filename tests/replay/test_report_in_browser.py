@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import subprocess
@@ -53,14 +54,37 @@ def drawn(home: Path, at: str = "") -> str:
     """The report in the browser, after its script has run."""
     report = home / "report.html"
     report.write_text(page({**DATA, "sentence": sentence(DATA)}))
-    dom = subprocess.run(
+    return re.sub(r"<script>.*</script>", "", in_browser(home, report.as_uri() + at), flags=re.DOTALL)
+
+
+def in_browser(home: Path, address: str) -> str:
+    """A page after its scripts have run."""
+    return subprocess.run(
         [
             str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/profile",
-            "--virtual-time-budget=3000", "--dump-dom", report.as_uri() + at,
+            "--virtual-time-budget=3000", "--dump-dom", address,
         ],
         capture_output=True, text=True, timeout=90, check=True,
     ).stdout  # fmt: skip
-    return re.sub(r"<script>.*</script>", "", dom, flags=re.DOTALL)
+
+
+# Chromium's own window is never narrower than 500 pixels.
+NARROW = """<iframe width="{width}" srcdoc="{report}"></iframe><script>
+onload = () => {{ const page = document.querySelector("iframe").contentDocument.documentElement
+  document.body.dataset.wide = page.scrollWidth + " of " + page.clientWidth }}</script>"""
+
+
+@pytest.mark.parametrize("width", [360, 420, 1000])
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_on_a_narrow_screen_nothing_lies_beyond_the_edge(tmp_path: Path, width: int) -> None:
+    report = html.escape(page({**DATA, "sentence": sentence(DATA)}))
+    (tmp_path / "outer.html").write_text(NARROW.format(width=width, report=report))
+
+    shown = re.search(r'data-wide="(\d+) of (\d+)"', in_browser(tmp_path, (tmp_path / "outer.html").as_uri()))
+
+    assert shown is not None
+    assert width - 20 <= int(shown[2]) <= width
+    assert int(shown[1]) <= int(shown[2])
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")

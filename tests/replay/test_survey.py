@@ -9,7 +9,7 @@ import pytest
 
 from metrics.replay.events.kafka_events import known_rows
 from metrics.replay.events.splits import plan
-from metrics.replay.files.sources import stored_files
+from metrics.replay.files.sources import ignored_files, stored_files
 from metrics.replay.files.state import NotOneCluster, history_rows, survey, zxid_at
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
@@ -81,6 +81,64 @@ def test_a_digest_that_only_one_server_writes_makes_no_other_cluster(tmp_path: P
     log(tmp_path / "b", *(written(z) + zk.digest(z) for z in range(1, 9)))
 
     assert zxids(tmp_path / "a", tmp_path / "b") == [*range(1, 9)]
+
+
+def test_snapshots_and_logs_may_lie_apart_below_one_directory(tmp_path: Path) -> None:
+    """As /var/lib/zookeeper with data and log in it."""
+    for name in ("data", "log"):
+        (tmp_path / "zk" / name).mkdir(parents=True)
+    log(tmp_path / "zk" / "log" / "version-2", *map(written, range(5, 9)))
+    (tmp_path / "zk" / "data" / "version-2").mkdir()
+    (tmp_path / "zk" / "data" / "version-2" / "snapshot.4").write_bytes(zk.snapshot([("/", b""), ("/x", b"")], zxid=4))
+
+    assert zxids(tmp_path / "zk") == [*range(5, 9)]
+    assert [file.zxid for file in stored_files([str(tmp_path / "zk")])] == [4, 5]
+
+
+def test_what_txnlogtoolkit_has_recovered_is_read(tmp_path: Path) -> None:
+    path = log(tmp_path / "a", *map(written, range(1, 9)))
+    path.rename(tmp_path / "a" / "log.1.fixed")
+
+    assert zxids(tmp_path / "a") == [*range(1, 9)]
+    assert ignored_files([str(tmp_path / "a")]) == ()
+
+
+def test_the_servers_own_log_is_no_damaged_log_of_transactions(tmp_path: Path) -> None:
+    path = log(tmp_path / "a", *map(written, range(1, 9)))
+    for suffix in ("", ".gz"):
+        captured = gzip.compress(path.read_bytes()) if suffix else path.read_bytes()
+        (tmp_path / "a" / f"incident-7.log.1{suffix}").write_bytes(captured)
+    for number in ("1", "2.gz", "3.snappy"):
+        (tmp_path / "a" / f"zookeeper.log.{number}").write_bytes(b"2026-11-26 [main] INFO started\n")
+
+    assert said(tmp_path / "a") == []
+    assert [file.path.rpartition("/")[2] for file in stored_files([str(tmp_path / "a")])] == [
+        "incident-7.log.1", "incident-7.log.1.gz", "log.1",
+    ]  # fmt: skip
+    assert [path.rpartition(".log.")[2] for path in ignored_files([str(tmp_path / "a")])] == ["1", "2.gz", "3.snappy"]
+    # By name, a file is taken for what it is said to be.
+    assert "not a transaction log" in said(tmp_path / "a" / "zookeeper.log.1")[0]
+
+
+def failed(zxid: int, op: int) -> bytes:
+    """A multi whose second part failed, and whose first was logged as `op`."""
+    parts = (op, zk.create("/x/y")), (ops.ERROR, zk.number(-103))
+    return zk.header(zxid, ops.MULTI, time_ms=zxid) + zk.multi(*parts)
+
+
+def test_a_failed_multi_that_one_server_logged_after_it_had_applied_it_makes_no_other_cluster(tmp_path: Path) -> None:
+    log(tmp_path / "a", *map(written, range(1, 5)), failed(5, ops.CREATE))
+    log(tmp_path / "b", *map(written, range(1, 5)), failed(5, ops.ERROR), failed(6, ops.CREATE))
+
+    assert zxids(tmp_path / "a", tmp_path / "b") == [1, 2, 3, 4, 5, 5, 6, 6]
+
+
+def test_a_closed_session_whose_ephemerals_only_one_server_lists_makes_no_other_cluster(tmp_path: Path) -> None:
+    end = zk.header(5, ops.CLOSE_SESSION, time_ms=5)
+    log(tmp_path / "a", *map(written, range(1, 5)), end)
+    log(tmp_path / "b", *map(written, range(1, 5)), end + zk.closed("/x"), written(6))
+
+    assert set(zxids(tmp_path / "a", tmp_path / "b")) == {*range(1, 7)}
 
 
 def test_what_a_deposed_leader_alone_logged_never_happened(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-_NAME = re.compile(r"^(.*[/.])?(log|snapshot)\.([0-9a-fA-F]+)(?:\.(gz|snappy))?$")
+_NAME = re.compile(r"^(.*[/.])?(log|snapshot)\.([0-9a-fA-F]+)(?:\.fixed)?(?:\.(gz|snappy))?$")
 
 LOG, SNAPSHOT = "log", "snapshot"
 
@@ -31,8 +31,12 @@ class StoredFile(Struct, frozen=True, order=True):
 def named(path: str) -> StoredFile | None:
     """Parse a file's name; None for other files. Captured files may have a prefix: `incident-7.log.1.gz`.
 
+    `log.1.fixed` is what TxnLogToolkit's recovery made of `log.1`.
+
     >>> named("version-2/log.100000001.gz")
     StoredFile(zxid=4294967297, path='version-2/log.100000001.gz', kind='log', compression='gz')
+    >>> named("log.2a.fixed").zxid
+    42
     >>> named("version-2/acceptedEpoch") is None
     True
     """
@@ -40,6 +44,15 @@ def named(path: str) -> StoredFile | None:
     if match is None:
         return None
     return StoredFile(int(match[3], 16), path, match[2], match[4] or "")
+
+
+def has_prefix(path: str) -> bool:
+    """Whether a file is named like one of ZooKeeper's with a prefix, as logs of programs are: `zookeeper.log.1`.
+
+    >>> has_prefix("version-2/log.1"), has_prefix("version-2/zookeeper.log.1")
+    (False, True)
+    """
+    return not path.rpartition("/")[2].startswith((f"{LOG}.", f"{SNAPSHOT}."))
 
 
 def is_compressed(path: str) -> bool:

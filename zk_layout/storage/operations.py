@@ -41,6 +41,7 @@ CONTAINER_OWNER = -(2**63)
 _TTL_MASK = -(2**56)
 
 HEADER_SIZE = 32
+_ERROR_SIZE = 4
 _header_at = Struct(">qiqqi").unpack_from
 _part_at = Struct(">iii").unpack_from  # with the length of the path, with which every part begins
 
@@ -66,6 +67,36 @@ def zxid_of(body: bytes) -> int:
     return zxid
 
 
+def agreed(body: bytes) -> bytes:
+    """The part of a transaction that all servers of an ensemble log alike.
+
+    The others depend on the server: the digest at the end (its version, its settings), the ephemerals that a
+    closeSession lists (likewise), and the types of the parts of a failed multi: applying it makes all of them errors in
+    memory, while another thread logs it. The bytes of the parts stay. An unreadable transaction counts as its header.
+
+    Source: DataTree.processTxn, PrepRequestProcessor.pRequest and SerializeUtils.deserializeTxn of ZooKeeper.
+    """
+    kind = int_at(body, HEADER_SIZE - 4)[0]
+    try:
+        if kind == MULTI:
+            return body[:HEADER_SIZE] + _agreed_of_multi(body)
+        end = HEADER_SIZE if kind == CLOSE_SESSION else _part(body, HEADER_SIZE, kind, 0)[-1]
+    except (error, UnicodeDecodeError, Unreadable):
+        end = HEADER_SIZE
+    return body[:end]
+
+
+def _agreed_of_multi(body: bytes) -> bytes:
+    parts: list[tuple[int, bytes]] = []
+    at = HEADER_SIZE + 4
+    for _ in range(int_at(body, HEADER_SIZE)[0]):
+        op, length = int_at(body, at)[0], max(int_at(body, at + 4)[0], 0)
+        at += 8 + length
+        parts.append((op, body[at - length - 4 : at]))
+    has_failed = any(op == ERROR for op, _ in parts)
+    return b"".join((b"" if has_failed else op.to_bytes(4, signed=True)) + part for op, part in parts)
+
+
 def append_rows(body: bytes, rows: list[Row]) -> None:
     """Give one row for each part of a transaction, in order.
 
@@ -73,7 +104,8 @@ def append_rows(body: bytes, rows: list[Row]) -> None:
         `kind` is the transaction's op code, `op` the part's; they differ only inside a multi. `version` is
         the new version for setData and setACL, one more than the expected one for check, the parent's new
         cversion for creations, the time-out for createSession. `error` is None for what took effect; in a
-        multi of which one part failed, 0 marks the parts rolled back and -2 those never tried. closeSession
+        multi of which one part failed, 0 marks the parts rolled back and -2 those never tried. A part rolled
+        back is an error with a path if the server logged it after it had applied it (`agreed`). closeSession
         has one row without a path and one for each ephemeral that it lists.
     Raises:
         Unreadable: no transaction that ZooKeeper knows.
@@ -126,13 +158,14 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
             path, version = body[at + 4 : path_end].decode(), int_at(body, path_end)[0]
             rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, None, version, 0, b"", None))
         else:
-            path, data, version, owner, acl, used = _part(body, at, op, session)
+            if op == ERROR:
+                (path, version, used), has_failed = _failed(body, at, length), True
+                rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, None, version, 0, b"", version))
+            else:
+                path, data, version, owner, acl, used = _part(body, at, op, session)
+                rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, owner, acl, None))
             if used > end:
                 raise Unreadable(f"part {number} of a multi is cut short")
-            failed = None
-            if op == ERROR:
-                failed, has_failed = version, True
-            rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, owner, acl, failed))
         at = end
     if has_failed:
         rows[first:] = _marked(rows[first:])
@@ -149,13 +182,25 @@ def _set_data(body: bytes, at: int, length: int, limit: int) -> tuple[str, bytes
     return body[at:end].decode(), body[start:stop] if size >= 0 else None, int_at(body, stop)[0]
 
 
+def _failed(body: bytes, at: int, length: int) -> tuple[str, int, int]:
+    """The path, the error code and the end of a part of type error.
+
+    A part that failed holds only its code. Any other is the operation that it was, of which only the path is sure.
+    """
+    first: int = int_at(body, at)[0]
+    if length == _ERROR_SIZE:
+        return "", first, at + _ERROR_SIZE
+    end = at + 4 + max(first, 0)
+    return body[at + 4 : end].decode(), ROLLED_BACK, end
+
+
 def _marked(rows: list[Row]) -> list[Row]:
     """Mark the rows of a multi: if one part failed, none took effect."""
     marked = []
     error_code = ROLLED_BACK
     for row in rows:
         if row[6] == ERROR:
-            error_code = RUNTIME_INCONSISTENCY
+            error_code = error_code if row[7] else RUNTIME_INCONSISTENCY
             marked.append(row)
         else:
             marked.append((*row[:12], error_code))

@@ -172,6 +172,8 @@ class PartitionAudit:
             return LISTED, "epoch", f"the leader epoch rose by {raised} at once"
         if self._is_unwanted(event) and set(now.isr) <= set(before.isr) and now.leader in (before.leader, NO_LEADER):
             return KAFKA, "deletion", f"the replicas of {self._at} are stopped one by one before its topic is deleted"
+        if (gone := self._gone_with_their_replicas(before, now, cluster)) is not None:
+            return gone
         broken = dropped_too_early(before, now, self._assignment)
         if broken and not any(self._is_stopping(r, event) for r in before.isr):
             return VIOLATION, "reassignment", broken
@@ -180,6 +182,20 @@ class PartitionAudit:
         if now.isr == before.isr:
             return self._epoch_only(now)
         return self._isr_cut(before, now, event, cluster)
+
+    def _gone_with_their_replicas(
+        self, before: PartitionState, now: PartitionState, cluster: Cluster
+    ) -> Judgement | None:
+        """The leader and the ISR that an assignment leaves, if it was written just before and dropped any of them."""
+        if self._assignment is None or not self._is_unannounced:
+            return None
+        replicas = self._assignment.replicas
+        dropped = tuple(r for r in before.isr if r not in replicas)
+        kept = tuple(r for r in before.isr if r in now.isr or (r in replicas and cluster.is_live(r)))
+        stays = now.leader == before.leader or before.leader in dropped
+        if not dropped or now.isr != kept or not stays or now.leader not in kept:
+            return None
+        return EXPLAINED, "reassignment", f"{listed(dropped)} left the ISR with their replicas; {now.leader} leads"
 
     def _isr_cut(self, before: PartitionState, now: PartitionState, event: Happened, cluster: Cluster) -> Judgement:
         left = tuple(r for r in before.isr if r not in now.isr)
@@ -274,12 +290,23 @@ class PartitionAudit:
         if not before.is_moving:
             if set(now.replicas) == set(before.replicas):
                 return EXPLAINED, name, f"{self._at} was asked for the order {listed(now.replicas)}"
+            if self._is_served_by(now.replicas):
+                return EXPLAINED, name, f"{self._at} was asked to move to {listed(now.replicas)} (done in one step)"
             return LISTED, name, f"replicas changed from {listed(before.replicas)} without naming the move"
         if now.replicas == before.target:
             return self._completed(before, event)
         if set(now.replicas) == set(before.original):
             return EXPLAINED, name, f"the move of {self._at} was cancelled, back to {listed(now.replicas)}"
+        isr = self._state.isr if self._state is not None else ()
+        if now.replicas == tuple(r for r in before.replicas if r not in before.adding or r in isr):
+            return EXPLAINED, name, f"the move of {self._at} was stopped gently: it keeps what had joined the ISR"
+        if self._is_served_by(now.replicas):
+            return EXPLAINED, name, f"{self._at} was redirected to {listed(now.replicas)} (done in one step)"
         return LISTED, name, f"the move to {listed(before.target)} ended with {listed(now.replicas)}"
+
+    def _is_served_by(self, replicas: Replicas) -> bool:
+        """Whether all of these are in sync, so that a move to them has nothing to wait for."""
+        return self._state is not None and bool(replicas) and set(replicas) <= set(self._state.isr)
 
     def _begun(self, before: Assignment, now: Assignment, event: Happened) -> Judgement:
         name = "reassignment"

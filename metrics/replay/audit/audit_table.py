@@ -55,6 +55,7 @@ _OTHERS = {
     "cluster": ("cluster", "a value that belongs to the whole cluster"),
     "security": ("security", "an access rule or a delegation token"),
     "owed_deletions": ("reassignment", "replicas whose deletion a broker has not confirmed yet"),
+    "ours": ("controller", "what this project's controller and its commands keep for themselves"),
     "root": ("creation", "a path that Kafka keeps its znodes below"),
     "session": ("session", "a session of ZooKeeper"),
 }
@@ -109,11 +110,11 @@ def _one_by_one(rows: pa.Table, is_alone: Any, terms: Terms) -> Iterator[Judged]
                 yield _row(found, topic, partition, terms)
 
 
-def write_others(engine: Engine, out: str, terms: Terms, since_ms: int, until_ms: int) -> None:
-    """Add the writes that belong to no partition to the table `audit`."""
-    claims = (found for found in judged_claims(terms.sightings) if since_ms <= found.time_ms <= until_ms)
+def write_others(engine: Engine, out: str, terms: Terms, period: Period, chroot: str = "") -> None:
+    """Add the writes that belong to no partition to the table `audit`; none of what lies outside Kafka's chroot."""
+    claims = (found for found in judged_claims(terms.sightings) if period.has(found.time_ms))
     write_table(out, "audit", table_of([_row(found, None, None, terms) for found in claims]))
-    task = partial(_judge_others, out, Period(since_ms, until_ms), engine.share(terms))
+    task = partial(_judge_others, out, _wanted(period, chroot), engine.share(terms))
     settle(out, engine.work(task, [*enumerate(written(out, "events").files, 1)]))
 
 
@@ -149,12 +150,20 @@ _JUDGED_ELSEWHERE = ["state", "assignment", "legacy_move", "broker", "controller
 _OF_OTHERS = ("zxid", "time", "session", "op", "kind", "topic", "partition", "path")
 
 
-def _judge_others(out: str, period: Period, terms: Shared, file: tuple[int, str]) -> Attempt:
+def _wanted(period: Period, chroot: str) -> Any:
+    """Which rows of `events` to judge."""
+    is_other = ~pc.field("kind").isin(_JUDGED_ELSEWHERE) & (pc.field("op") != "known") & period.of("time")
+    if not chroot:
+        return is_other
+    is_outside = (pc.field("kind") == "other") & ~pc.starts_with(pc.field("path"), f"{chroot}/")
+    return is_other & ~is_outside
+
+
+def _judge_others(out: str, wanted: Any, terms: Shared, file: tuple[int, str]) -> Attempt:
     """Judge the writes in one file of `events` that belong to no partition; a transaction lies in one file."""
     number, path = file
     rows = read_file(out, ("events", path))
-    is_other = ~pc.field("kind").isin(_JUDGED_ELSEWHERE) & (pc.field("op") != "known")
-    others = rows.to_table(columns=[*_OF_OTHERS], filter=is_other & period.of("time"))
+    others = rows.to_table(columns=[*_OF_OTHERS], filter=wanted)
     changed = rows.to_table(columns=["zxid", "topic"], filter=pc.field("kind") == "assignment")
     is_topic = pc.and_(
         pc.equal(others["kind"], "topic"), pc.invert(pc.is_in(others["op"], value_set=pa.array([*GONE])))

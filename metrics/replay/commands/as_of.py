@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from controller.core.state.cluster import ClusterState
-from metrics.replay.files.state import END_OF_TIME, History, state_since, zxid_at
+from metrics.replay.files.known import NotKnown
+from metrics.replay.files.state import END_OF_TIME, History, count_of, state_since, zxid_at
 from zk_layout.facts import Fact
 from zk_layout.ids import NO_LEADER, TopicPartition
 from zk_layout.storage.cluster_facts import facts_of
@@ -111,23 +112,50 @@ def moment(history: History, text: str) -> int:
     """The zxid that the text stands for: a zxid (`0x2a` or `42`), or a time in ISO form, UTC without a zone.
 
     Raises:
-        ValueError: neither, or the state at that time is unknown.
+        NotKnown: the history does not reach there, or transactions of that time are missing.
+        ValueError: neither a zxid nor a time.
     """
     try:
         zxid = int(text, 0)
     except ValueError:
-        zxid = zxid_at(history, time_ms(text))
+        zxid = _zxid_of(history, text)
     begin = _begin(history)
     if zxid < begin:
         at = f", at {as_time(history.pieces[0].from_ms)}" if history.first_zxid == begin else ""
-        raise ValueError(f"{text} is before the history begins: zxid {begin:#x}{at}")
+        raise NotKnown(f"{text} is before the history begins: zxid {begin:#x}{at}")
+    if zxid > max([history.last_zxid, *(snapshot.zxid for snapshot in history.snapshots)]):
+        raise NotKnown(_after(history, text))
     return zxid
 
 
+def _zxid_of(history: History, text: str) -> int:
+    at_ms = time_ms(text)
+    if not history.pieces:
+        known = ", ".join(f"{snapshot.zxid:#x}" for snapshot in history.snapshots[:5])
+        raise NotKnown(f"{text}: only logs know times, and there is none; snapshots show zxid {known or 'none'}")
+    if at_ms > max(piece.to_ms for piece in history.pieces):
+        raise NotKnown(_after(history, text))
+    zxid = zxid_at(history, at_ms)
+    for gap, _ in history.order.gaps:
+        if gap.after == zxid and at_ms > next(p.to_ms for p in history.pieces if p.last == zxid):
+            raise NotKnown(f"{text} is not known: {count_of(gap)} missing between {gap.after:#x} and {gap.before:#x}")
+    return zxid
+
+
+def _after(history: History, text: str) -> str:
+    """The sentence for a moment after the last one known."""
+    snapshots = [snapshot.zxid for snapshot in history.snapshots]
+    end, at = max([history.last_zxid, *snapshots]), ""
+    if end == history.last_zxid and history.pieces:
+        at = f", at {as_time(history.pieces[-1].to_ms)}"
+    return f"{text} is after the history ends: zxid {end:#x}{at}; what came later is not known"
+
+
 def _begin(history: History) -> int:
-    """The first zxid at which the state is known."""
+    """The first zxid at which the state is known; a server's first snapshot, 0, is empty whatever others hold."""
     first = history.first_zxid
-    return first if first == 1 else min([first, *(snapshot.zxid for snapshot in history.snapshots)])
+    shown = [snapshot.zxid for snapshot in history.snapshots if snapshot.zxid or not history.pieces]
+    return first if first == 1 else min([first, *shown])
 
 
 def as_time(at_ms: int) -> str:

@@ -17,10 +17,11 @@ from controller.core.stage import Stage
 from controller.core.steps.change import listed
 from metrics.replay.audit.audit import findings
 from metrics.replay.commands.as_of import as_time, moment, time_ms
-from metrics.replay.commands.jobs import Job, look
+from metrics.replay.commands.jobs import Job, check_found, look
 from metrics.replay.commands.report import lasted
 from metrics.replay.engine import bulk
 from metrics.replay.engine.engines import Local
+from metrics.replay.files.known import NotKnown, check_known
 from metrics.replay.files.sources import stored_files
 from metrics.replay.files.state import History, state_at, survey
 from metrics.replay.partitions.moves import Happened, Move, moves_of
@@ -90,7 +91,12 @@ class MoveReport(Struct, frozen=True):
 
 
 class Story(Struct, frozen=True):
-    """A partition at a time, why it was written last, and the move it was in, or the last one before."""
+    """A partition at a time, why it was written last, and the move it was in, or the last one before.
+
+    Shape:
+        `created_at` is when its topic was created under a name that another one had had before, `deleted_at` when it
+        was deleted. The moves of a former topic are not its own. `damage` says what the files lack.
+    """
 
     partition: str
     at: str
@@ -100,6 +106,9 @@ class Story(Struct, frozen=True):
     last_at: str | None
     last_why: str | None
     move: MoveReport | None
+    created_at: str | None = None
+    deleted_at: str | None = None
+    damage: tuple[str, ...] = ()
 
     @property
     def lines(self) -> Iterator[str]:
@@ -109,6 +118,10 @@ class Story(Struct, frozen=True):
         )
         if self.last_why is not None:
             yield f"last written at {self.last_at}: {self.last_why}"
+        if self.deleted_at is not None:
+            yield f"deleted at {self.deleted_at}"
+        if self.created_at is not None:
+            yield f"created at {self.created_at}; a topic of this name had been deleted before"
         move = self.move
         if move is None:
             yield "no move had begun"
@@ -128,11 +141,14 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
     """What happened to a partition, written as `orders-0`, at a time or zxid or before.
 
     Raises:
-        ValueError: there was no such partition, or nothing is known of that time.
+        NotKnown: the files do not show that time.
+        ValueError: there was no such partition.
     """
     at = _named(partition)
     history = survey(stored_files(paths))
     zxid = moment(history, when)
+    shown = [file.zxid for file in history.snapshots]
+    check_known(history.pieces, shown, max([z for z in shown if z <= zxid and z < history.first_zxid], default=0), zxid)
     with TemporaryDirectory(prefix="replay-ask-") as out:
         job = Job(tuple(paths), out, chroot)
         engine = Local()
@@ -140,6 +156,8 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
         bulk.run(engine, looked.splits, looked.last_writes, out, chroot)
         bulk.join_edges(engine, out)
         events = _history(out, at)
+        if not events:
+            check_found(out, chroot)
         seen = bulk.written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
     terms = Terms(sightings_of(seen.to_pylist()))
     until = [event for event in events if event.zxid <= zxid]
@@ -149,13 +167,18 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
     is_gone = bool(standing) and standing[0] is until[-1] and standing[0].isr is None
     placed = [] if is_gone else [event for event in until if event.kind == "assignment"][-1:]
     found = [f for f in findings(at.topic, at.partition, events, terms) if f.zxid <= zxid][-1:]
-    moves = [move for move in moves_of(events) if move.started_zxid <= zxid][-1:]
+    begun = [event for event in until if event.kind == "assignment" and event.op == "create"][-1:]
+    born = begun[0].zxid if begun else 0
+    moves = [move for move in moves_of(events) if born <= move.started_zxid <= zxid][-1:]
+    is_second = any(event.zxid < born for event in until)
     return Story(
         str(at), when if _is_time(when) else f"zxid {zxid:#x}",
         *((standing[0].leader, standing[0].isr) if standing else (None, None)),
         placed[0].replicas if placed else None,
         as_time(found[0].time_ms) if found else None, found[0].why if found else None,
         _report(moves[0], events, terms, history, chroot) if moves else None,
+        as_time(begun[0].time_ms) if is_second else None, as_time(until[-1].time_ms) if is_gone else None,
+        tuple(dict.fromkeys(map(str, looked.damage))),
     )  # fmt: skip
 
 
@@ -187,7 +210,10 @@ def _history(out: str, at: TopicPartition) -> list[Happened]:
 
 
 def _report(move: Move, events: Sequence[Happened], terms: Terms, history: History, chroot: str) -> MoveReport:
-    known = list(facts_of(state_at(history, [], move.started_zxid), chroot))
+    try:
+        known = list(facts_of(state_at(history, [], move.started_zxid), chroot))
+    except NotKnown:  # it was under way before the history begins
+        known = []
     end_ms = history.pieces[-1].to_ms if move.ended_ms is None else move.ended_ms
     return MoveReport(
         move.from_replicas, move.assignment.target, move.origin, _asked_by(move, events, known),

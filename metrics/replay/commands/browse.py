@@ -23,7 +23,7 @@ from zk_layout.storage.tree import Node, parent_of
 HELP = """ls [PATH]            the children of a znode
 cat PATH…            what znodes hold; secrets are hidden
 stat PATH            when, in which transaction and how often it was written, and by whose session it is held
-find [PATH] PATTERN  znodes below, by a pattern of their path, such as *orders*
+find [PATH] [PATTERN] the paths of all znodes below, or of those that match a pattern, such as *orders*
 grep WORDS [PATH]    znodes below whose path or content matches a regular expression
 tree [PATH]          all znodes below
 cd [PATH], pwd       where one is; help; exit"""
@@ -109,11 +109,17 @@ class Browser:
         yield Found("\n".join(f"{name:13} {'–' if value is None else value}" for name, value in stat.items()), stat)
 
     def _find(self, words: Sequence[str]) -> Iterator[Found]:
-        if not words:
-            raise Wrong("find what?")
-        for path in self._below(self._there(words[:-1])):
-            if fnmatchcase(path, words[-1]) or fnmatchcase(path.rpartition("/")[2], words[-1]):
+        pattern = "*"
+        if words and self._is_pattern(words[-1]):
+            *words, pattern = words
+        for path in self._below(self._there(words)):
+            if fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern):
                 yield Found(path, path)
+
+    def _is_pattern(self, word: str) -> bool:
+        """Whether a word is a pattern rather than a path; a name that no znode here has is one, too."""
+        is_name = "/" not in word and normpath(join(self.at, word)) not in self._nodes
+        return is_name or any(sign in word for sign in "*?[")
 
     def _grep(self, words: Sequence[str]) -> Iterator[Found]:
         if not words:

@@ -65,6 +65,8 @@ def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_js
         found = story(paths, partition, when, chroot)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    for lacking in found.damage:
+        click.echo(f"damaged: {lacking}", err=True)
     click.echo(msgspec.json.encode(found) if as_json else "\n".join(found.lines))
 
 
@@ -372,6 +374,7 @@ def _say_ignored(paths: tuple[str, ...]) -> None:
 def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, chroot: str) -> None:
     from metrics.replay.commands.as_of import as_reassignment_json, changed_partitions, cluster_of, differences, moment
     from metrics.replay.commands.settings_changes import setting_changes
+    from metrics.replay.files.chroots import check_chroot
     from metrics.replay.files.output import Output
     from metrics.replay.files.sources import stored_files
     from metrics.replay.files.state import state_since, survey
@@ -380,6 +383,7 @@ def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, 
     history: History = survey(stored_files(paths))
     damage = [*history.damage]
     tree, since = state_since(history, damage, moment(history, as_of))
+    check_chroot(tree.nodes, chroot)
     state = cluster_of(tree, since, chroot)
     click.echo(f"as of zxid {state.zxid:#x}: {state.sentence}")
     only = None
@@ -391,8 +395,11 @@ def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, 
         # The way back restores what was, only where it differs.
         only = changed_partitions(before, state)
         state = before
-    if state.since and not state.assignments:
-        click.echo(f"nothing to go back to at zxid {state.zxid:#x}: no partition is known")
+    if not state.assignments:
+        known = "known" if state.since else "there"
+        click.echo(f"nothing to go back to at zxid {state.zxid:#x}: no partition is {known}")
+    elif only is not None and not only:
+        click.echo(f"nothing to go back to at zxid {state.zxid:#x}: no partition was to have other replicas")
     else:
         name = f"reassignment-{state.zxid:x}.json"
         Output(out).keep(name, as_reassignment_json(state, only))

@@ -17,9 +17,11 @@ from metrics.replay.engine.reduction import Summing, together
 from metrics.replay.engine.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
 from metrics.replay.engine.tasks import Engine
 from metrics.replay.events.splits import Done, LastWrites, Split, plan
+from metrics.replay.files.chroots import OF_KAFKA, check_chroot
 from metrics.replay.files.indexing import DEFAULT_SPLIT_BYTES, Work, here
 from metrics.replay.files.output import MANIFEST, REMEMBERED, Output
-from metrics.replay.files.sources import located, size_of, stored_files
+from metrics.replay.files.sources import NothingToRead, located, size_of, stored_files
+from metrics.replay.files.state import History
 from metrics.replay.partitions import lives
 from metrics.replay.tables import growth, health, histories, min_isr, shortages, znodes
 from zk_layout.storage.damage import Damage
@@ -35,6 +37,7 @@ ALL = (
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
 TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
+MOST_NAMED = 5
 LARGEST_SPLIT_BYTES = 128 << 20
 
 
@@ -108,17 +111,22 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
     `work` runs the tasks. What a former replay has surveyed is not surveyed again.
 
     Raises:
-        NothingToRead: there are no files of ZooKeeper.
+        NothingToRead: there are no files of ZooKeeper, or no log holds a transaction.
         NotOneCluster: they are of different clusters.
+        Shrinking: the tables of a former replay show more.
     """
     begun = time.monotonic()
     files = stored_files(job.paths)
     split_bytes = job.split_bytes or split_bytes_for(files, cores)
     known = None if job.is_anew else recalled(job.out, job.chroot)
     history, logs = survey_again(files, split_bytes, work, known)
+    if not history.pieces:
+        raise NothingToRead(_no_transaction(history))
     done = Done(known.last, known.splits) if known else None
     planned = plan(history, split_bytes, job.chroot, done=done)
     runs, beginning = runs_of(history.pieces), identity_of(planned.beginning)
+    if known is not None:
+        known.check_kept(job.out, runs, beginning)
     if known is not None and not known.is_begin_of(runs, beginning):
         known = None
     splits = tuple(s for s in planned.splits if known is None or (s.pieces and s.pieces[0].first > known.last))
@@ -129,6 +137,28 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
         (min(times), max(times)) if times else None,
         Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)), known,
     )  # fmt: skip
+
+
+def _no_transaction(history: History) -> str:
+    """The sentence for files from which nothing can be told."""
+    what = "what happened is not known"
+    shown = "; --as-of and browse show what a snapshot holds" if history.snapshots else ""
+    if not any(file.kind == LOG for file in history.files):
+        return f"there is no log, only snapshots: {what}; give the directory of the logs (dataLogDir), too{shown}"
+    why = "; ".join(map(str, history.damage[:MOST_NAMED]))
+    return f"no log holds a transaction: {what}{f' ({why})' if why else ''}{shown}"
+
+
+def check_found(out: str, chroot: str) -> None:
+    """Check that the tables `events` and `partitions` below `out` have something of Kafka's.
+
+    Raises:
+        NotKnown: Kafka's znodes are elsewhere.
+    """
+    if bulk.written(out, "partitions").head(1).num_rows:
+        return
+    is_one = pc.match_substring_regex(pc.field("path"), OF_KAFKA)
+    check_chroot(bulk.written(out, "events").to_table(columns=["path"], filter=is_one)["path"].to_pylist(), chroot)
 
 
 def bytes_of(job: Job) -> int:
@@ -148,6 +178,7 @@ def run(engine: Engine, job: Job, progress: Progress = lambda *_: None, looked: 
 
     Raises:
         NotOurs: `out` holds something that no replay has made.
+        NotKnown: no znode of Kafka's is below the job's chroot.
     """
     names = result_names(job)
     if looked is None:
@@ -178,6 +209,7 @@ def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> di
     seconds["plan"] = looked.seconds
     engine.check_reach([f"{job.out}/{MANIFEST}", *_files_of(looked.splits)])
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
+    check_found(job.out, job.chroot)
     sums = [name for name in wanted if name in _SUMS]
     for number, name in enumerate((name for name in wanted if name not in sums), 3):
         if name == histories.AUDIT and histories.MOVES in wanted:
@@ -226,7 +258,8 @@ def _write(engine: Engine, job: Job, name: str) -> None:
     """Write a table computed from written ones."""
     out = job.out
     if name in (histories.MOVES, histories.AUDIT):
-        histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
+        window = histories.Window(_until_ms(job), job.since_ms or 0)
+        histories.write(engine, out, window, _judged_with(job, name), job.chroot)
     elif name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
     else:

@@ -17,6 +17,12 @@ class Period(Struct, frozen=True):
     since_ms: int | None = None
     until_ms: int | None = None
 
+    def has(self, time_ms: int) -> bool:
+        """Whether a time lies within it."""
+        return (self.since_ms is None or self.since_ms <= time_ms) and (
+            self.until_ms is None or time_ms <= self.until_ms
+        )
+
     def of(self, column: str) -> Any:
         """Whether a column's time lies within it."""
         is_in: Any = pc.field(column).is_valid()

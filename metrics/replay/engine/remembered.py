@@ -22,12 +22,17 @@ from metrics.replay.files.sources import version_of
 from metrics.replay.files.state import History, history_of
 from zk_layout.storage.files import LOG, StoredFile
 from zk_layout.storage.log_index import Index
-from zk_layout.storage.order import Piece
+from zk_layout.storage.order import Piece, gap_between
 
 _KEPT = ("events", "partitions", "edges", "damage")
 _FORM = 1  # of the tables and of this file: a replay does not continue another version
 
 Version = tuple[int, int]
+Runs = Sequence[tuple[int, int]]
+
+
+class Shrinking(ValueError):
+    """A whole run would show less than the tables that it replaces."""
 
 
 class Log(Struct, frozen=True):
@@ -66,6 +71,24 @@ class Remembered(Struct, frozen=True):
         """
         until = tuple((first, min(last, self.last)) for first, last in runs if first <= self.last)
         return bool(self.runs) and beginning == self.beginning and until == self.runs
+
+    def check_kept(self, out: str, runs: Runs, beginning: tuple[str, Version] | None) -> None:
+        """Check that the files still hold what was read, up to the last transaction that they hold.
+
+        Raises:
+            Shrinking: they do not, as after ZooKeeper's autopurge.
+        """
+        until = runs[-1][1] if runs else 0
+        was = [(first, min(last, until)) for first, last in self.runs if first <= until]
+        held = _without_seams(runs)
+        gone = next((run for run in was if not any(a <= run[0] and run[1] <= b for a, b in held)), None)
+        if gone is None and (self.beginning is None or beginning is not None or runs[0][0] < self.runs[0][0]):
+            return
+        what = _lost(gone, held) if gone else "what a snapshot showed"
+        raise Shrinking(
+            f"the tables below {out} show {what}, which the files no longer hold: has autopurge deleted some? "
+            f"Write into another directory (--out), or lose what only these tables show (--anew)"
+        )
 
 
 def recalled(out: str, chroot: str) -> Remembered | None:
@@ -116,6 +139,22 @@ def runs_of(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
         else:
             runs.append((piece.first, piece.last))
     return tuple(runs)
+
+
+def _without_seams(runs: Runs) -> list[tuple[int, int]]:
+    """The same runs, each up to where the next epoch began without a loss."""
+    ends = [*(following[0] for following in runs[1:]), 0]
+    return [
+        (first, before - 1 if before and gap_between(last, before) is None else last)
+        for (first, last), before in zip(runs, ends, strict=True)
+    ]
+
+
+def _lost(run: tuple[int, int], held: Runs) -> str:
+    """The first transactions of a run that are held no more."""
+    begin = max([run[0], *(last + 1 for first, last in held if first <= run[0] <= last)])
+    end = min([run[1], *(first - 1 for first, _ in held if first > begin)])
+    return f"the transactions from {begin:#x} to {end:#x}"
 
 
 def identity_of(snapshot: StoredFile | None) -> tuple[str, Version] | None:

@@ -48,9 +48,11 @@ _OP_NAMES = {op: "create" for op in operations.CREATIONS} | {
 # A znode is deleted by itself, or with its session, which expired or was closed by its client.
 GONE = frozenset({"delete", "expire", "close"})
 
+_OURS = replica_deletions.ROOT.rpartition("/")[0]
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in (
+        (r"/.+/:life:\d*", "ours"),  # made and deleted in one transaction, by `controller.zk.lives`
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})/state", "state"),
         (r"/brokers/topics/(?P<topic>[^/]+)", "topic"),
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})", "parent"),
@@ -72,7 +74,8 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"{replica_deletions.ROOT}/(?P<topic>[^/]+)", "owed_deletions"),
         (r"/(brokers|config|admin|cluster|consumers|isr_change_notification|log_dir_event_notification)", "root"),
         (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
-        (rf"{replica_deletions.ROOT}|{replica_deletions.ROOT.rpartition('/')[0]}", "root"),
+        (rf"{replica_deletions.ROOT}|{_OURS}|{_OURS}/replicas", "root"),
+        (rf"{_OURS}/.+", "ours"),
     )
 )
 _MIN_ISR = "min.insync.replicas"

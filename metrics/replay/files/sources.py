@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from metrics.replay.files.reading import CHUNK_BYTES
+from zk_layout.storage import snapshot, txnlog
 from zk_layout.storage.damage import Damage, Unreadable
-from zk_layout.storage.files import StoredFile, named
+from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, has_prefix, named
 from zk_layout.storage.snappy import block_size, decompress, unframed
 
 _GZIP_STEP_BYTES = 64 << 10
@@ -22,6 +23,10 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 # Google's library would try for a quarter of an hour, silently.
 _PATIENCE = {"gs": "?retry_limit_seconds=30"}
 _HADOOP = frozenset({"hdfs", "viewfs"})
+# Below which an installation keeps snapshots and logs apart.
+_DIRECTORIES = ("data", "log", "datalog")
+_MAGIC = {LOG: txnlog.MAGIC, SNAPSHOT: snapshot.MAGIC}
+_MAGIC_BYTES = 64 << 10
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
@@ -32,26 +37,28 @@ class NothingToRead(ValueError):
 def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
     """The logs and snapshots at these places, by zxid.
 
-    Each may be a file, or a directory that holds files or ZooKeeper's own `version-2` directory. Give the
-    directory of the snapshots and that of the logs if they differ.
+    Each may be a file, or a directory that holds files, ZooKeeper's own `version-2` directory, or `data`, `log` or
+    `datalog` with such files. Give the directory of the snapshots and that of the logs if they differ.
 
     Raises:
-        NothingToRead: there are none, or one of the places does not exist.
+        NothingToRead: one of the places does not exist, or has none.
     """
     wanted = tuple(map(located, paths))
     for path in wanted:
         if "://" not in path and not Path(path).exists():
             raise NothingToRead(f"{path}: no such file or directory")
-    files = {file.path: file for path in wanted for file in _below(path)}
-    if not files:
-        raise NothingToRead(f"no log.* or snapshot.* of ZooKeeper at {', '.join(wanted)}")
-    return tuple(sorted(files.values()))
+    held = {path: [*_below(path)] for path in wanted}
+    empty = [path for path, files in held.items() if not files]
+    if empty:
+        where = "" if len(empty) == len(held) else "; leave it out, or give the directory that holds them"
+        raise NothingToRead(f"no log.* or snapshot.* of ZooKeeper at {', '.join(empty)}{where}")
+    return tuple(sorted({file.path: file for files in held.values() for file in files}.values()))
 
 
 def ignored_files(paths: Iterable[str]) -> tuple[str, ...]:
     """Files that are named neither like logs or snapshots nor like anything else that ZooKeeper keeps there."""
-    found = (place for path in map(located, paths) for place in ([path] if is_file(path) else _listed(path)))
-    return tuple(sorted(p for p in found if named(p) is None and p.rpartition("/")[2] not in _OF_ZOOKEEPER))
+    found = (place for path in map(located, paths) if named(path) is None for place in _listed(path))
+    return tuple(sorted(p for p in found if _listed_as(p) is None and p.rpartition("/")[2] not in _OF_ZOOKEEPER))
 
 
 def located(path: str) -> str:
@@ -158,9 +165,24 @@ def _below(path: str) -> Iterator[StoredFile]:
         yield itself
         return
     for found in _listed(path):
-        file = named(found)
+        file = _listed_as(found)
         if file is not None:
             yield file
+
+
+def _listed_as(path: str) -> StoredFile | None:
+    """The file of ZooKeeper's that an entry of a directory is; None for others, such as a program's `zookeeper.log.1`.
+
+    A prefix may be that of a captured file: only its first bytes tell.
+    """
+    file = named(path)
+    if file is None or not has_prefix(path):
+        return file
+    try:
+        begin = next(filter(None, Source(file, _MAGIC_BYTES).chunks()), b"")
+    except OSError:  # its reader reports it
+        return file
+    return file if begin.startswith(_MAGIC[file.kind]) else None
 
 
 def _listed(path: str) -> list[str]:
@@ -169,8 +191,9 @@ def _listed(path: str) -> list[str]:
     directory = Path(path)
     if not directory.is_dir():
         return []
-    places = [directory, directory / "version-2"]
-    return [str(entry) for place in places if place.is_dir() for entry in place.iterdir() if entry.is_file()]
+    homes = [directory, *(directory / name for name in _DIRECTORIES)]
+    places = [place for home in homes for place in (home, home / "version-2") if place.is_dir()]
+    return [str(entry) for place in places for entry in place.iterdir() if entry.is_file()]
 
 
 def _remotely_listed(path: str) -> list[str]:

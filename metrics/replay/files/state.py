@@ -9,13 +9,14 @@ from itertools import groupby
 from msgspec import Struct
 
 from metrics.replay.files.indexing import DEFAULT_RANGE_BYTES, DEFAULT_SPLIT_BYTES, Work, here, indexed
+from metrics.replay.files.known import NotKnown, check_known
 from metrics.replay.files.snapshot_fit import Fit, is_logged
 from metrics.replay.files.sources import Source
 from zk_layout.storage.damage import Damage, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
 from zk_layout.storage.log_index import Index
-from zk_layout.storage.operations import Row, zxid_of
-from zk_layout.storage.order import Gap, Order, Piece, in_order
+from zk_layout.storage.operations import Row, agreed, zxid_of
+from zk_layout.storage.order import Gap, Order, Piece, gap_between, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
 from zk_layout.storage.txnlog import HEADER_SIZE, Bodies, Records, rows_of
@@ -214,20 +215,21 @@ def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
             if taken is None or taken.file == path:
                 continue
             own = next(s for s in index.sections if s.first <= zxid <= s.last)
-            if _written(path, own.offset, own.end, zxid) != _written(taken.file, taken.offset, taken.end, zxid):
+            here, there = _body(path, own.offset, own.end, zxid), _body(taken.file, taken.offset, taken.end, zxid)
+            if agreed(here) != agreed(there):
                 both = f"{path} and {taken.file} are not of one cluster: transaction {zxid:#x} differs"
                 raise NotOneCluster(f"{both}; give the files of one cluster")
 
 
-def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
-    """The body of one transaction, without the digest that some servers append."""
+def _body(path: str, offset: int, end: int, zxid: int) -> bytes:
+    """The body of one transaction; empty if it is no longer there."""
     file = _file(path)
     start = 0 if file.compression else offset
     for taken in _taken(Source(file, _PROBED_BYTES), Records(path, start, end), start, end):
         for body, at in zip(*taken, strict=True):
             if at >= offset and zxid_of(body) == zxid:
-                return rows_of(Bodies([body], [at]), path, [])
-    return []
+                return body
+    return b""
 
 
 def fit_of(file: StoredFile, history: History) -> Fit:
@@ -245,7 +247,7 @@ def check_fit(file: StoredFile, history: History, fit: Fit, damage: list[Damage]
     for sample in fit.samples if wrong is None else ():
         zxid, path, _ = sample
         piece = next(piece for piece in history.pieces if piece.first <= zxid <= piece.last)
-        rows = _written(piece.file, piece.offset, piece.end, zxid)
+        rows = rows_of(Bodies([_body(piece.file, piece.offset, piece.end, zxid)], [0]), piece.file, [])
         if rows and not is_logged(sample, rows):
             wrong = f"transaction {zxid:#x} did not write {path}"
     if wrong is not None:
@@ -281,6 +283,10 @@ def state_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -
 
     Like ZooKeeper it starts from the newest whole snapshot, but never from one that may already show
     effects of later transactions.
+
+    Raises:
+        NotOneCluster: a snapshot contradicts the logs.
+        NotKnown: no file shows that state.
     """
     return state_since(history, damage, as_of)[0]
 
@@ -288,6 +294,8 @@ def state_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -
 def state_since(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -> tuple[Tree, int]:
     """The same, and the transaction from which on it is known, if nothing shows the time before; else 0."""
     tree, since = _start(history, damage, as_of)
+    if as_of != END_OF_TIME:
+        check_known(history.pieces, (file.zxid for file in history.snapshots), tree.last_zxid, as_of)
     for row in history_rows(history, damage, after=tree.last_zxid):
         if row[0] > as_of:
             break
@@ -296,8 +304,9 @@ def state_since(history: History, damage: list[Damage], as_of: int = END_OF_TIME
 
 
 def _start(history: History, damage: list[Damage], as_of: int) -> tuple[Tree, int]:
+    first = history.first_zxid
     for file in history.snapshots:
-        if file.zxid > as_of:
+        if file.zxid > as_of or _is_of_birth(file, first):
             continue
         try:
             fit = fit_of(file, history)
@@ -307,11 +316,29 @@ def _start(history: History, damage: list[Damage], as_of: int) -> tuple[Tree, in
             continue
         if is_whole and fuzzy_until <= as_of:
             check_fit(file, history, fit, damage)
+            _report_hole(file, history, damage, as_of)
             return tree, 0
-    first = history.first_zxid
+    if first == END_OF_TIME:
+        why = "; ".join(map(str, damage)) or "there is no whole snapshot"
+        raise NotKnown(f"nothing is known: no log holds a transaction, and no snapshot shows that state ({why})")
     if 1 < first < END_OF_TIME:
         damage.append(
             Damage(history.pieces[0].file, 0, f"no snapshot before it fits, and it begins only at {first:#x}")
         )
         return Tree(), first
     return Tree(), 0
+
+
+def _is_of_birth(file: StoredFile, first: int) -> bool:
+    """Whether a snapshot is the empty one of a server that got its znodes from others, before its first log."""
+    return file.zxid == 0 and first != END_OF_TIME and gap_between(0, first) is not None
+
+
+def _report_hole(file: StoredFile, history: History, damage: list[Damage], as_of: int) -> None:
+    """Report transactions that are missing between a snapshot and what was written after it."""
+    following = next((piece for piece in history.pieces if piece.last > file.zxid), None)
+    if following is not None and following.first <= as_of:
+        gap = gap_between(file.zxid, max(following.first, file.zxid + 1))
+        if gap is not None:
+            what = f"{count_of(gap)} missing before it, between {file.path} and {following.first:#x}"
+            damage.append(Damage(following.file, 0, what))

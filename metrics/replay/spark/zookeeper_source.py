@@ -137,7 +137,8 @@ class ZooKeeperReader(DataSourceReader):
     def _read_state(self, partition: WholeState) -> Iterator[pa.RecordBatch]:
         history = survey(partition.files)
         newest = history.snapshots[0] if history.snapshots else None
-        if newest is not None and history.last_zxid <= newest.zxid <= partition.as_of:
+        is_asked = newest is not None and partition.as_of in (newest.zxid, END_OF_TIME)
+        if newest is not None and is_asked and history.last_zxid <= newest.zxid:
             yield from _snapshot_alone(newest, history, self._bounds)
             return
         tree = state_at(history, [], partition.as_of)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from metrics.replay.audit import audit_table
 from metrics.replay.engine.bulk import Attempt, Files, Tables, make_directory, read_file, settle, written
+from metrics.replay.engine.period import Period
 from metrics.replay.engine.reduction import Reduction, Source, grouped, reduced
 from metrics.replay.engine.tasks import Engine, File, Shared, by_partition
 from metrics.replay.partitions import reassignments
@@ -59,7 +60,7 @@ class Wanted(Struct, frozen=True):
     moved: pa.Table | None = None
 
 
-def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOVES, AUDIT)) -> None:
+def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOVES, AUDIT), chroot: str = "") -> None:
     """Write `reassignments`, `audit`, or both, from the tables `events` and `partitions` below `out`."""
     moved = None if AUDIT in tables else _moved(engine, out)
     wanted = Wanted(tuple(tables), window, terms_of(written(out, "events")), moved)
@@ -73,7 +74,7 @@ def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOV
     cut, finish = partial(_cut, out, buckets, shared), partial(_finish, out, shared)
     settle(out, engine.in_buckets(cut, files, finish, buckets))
     if AUDIT in tables:
-        audit_table.write_others(engine, out, wanted.terms, window.since_ms, window.until_ms)
+        audit_table.write_others(engine, out, wanted.terms, Period(window.since_ms, window.until_ms), chroot)
     nothing = Files(out, 0)
     if MOVES in tables:
         nothing.write(MOVES, reassignments.SCHEMA.empty_table())

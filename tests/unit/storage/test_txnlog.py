@@ -99,6 +99,63 @@ def test_no_part_of_a_failed_multi_took_effect() -> None:
     assert [r[12] for r in rows] == [0, -103, -2]
 
 
+def failed_multi(*marked: int) -> bytes:
+    """A multi whose third part failed; the server logged the `marked` parts after it had made errors of them."""
+    parts = [(ops.CREATE, zk.create("/a/b")), (ops.SET_DATA, zk.set_data("/a", b"y", 1)), (ops.ERROR, zk.number(-103))]
+    parts.append((ops.ERROR, zk.number(-2)))
+    return zk.header(5, ops.MULTI) + zk.multi(
+        *((ops.ERROR if n in marked else op, body) for n, (op, body) in enumerate(parts))
+    )
+
+
+@pytest.mark.parametrize("marked", [(), (0,), (1,), (0, 1)])
+def test_a_failed_multi_that_a_server_logged_after_it_had_applied_it_reads_the_same(marked: tuple[int, ...]) -> None:
+    rows, damage = read(zk.log(failed_multi(*marked)))
+
+    assert not damage
+    assert [(r[5], r[7], r[12]) for r in rows] == [(0, "/a/b", 0), (1, "/a", 0), (2, "", -103), (3, "", -2)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (failed_multi(), failed_multi(0, 1)),
+        (failed_multi(0), failed_multi(1) + zk.digest(1)),
+        (zk.header(5, ops.CLOSE_SESSION), zk.header(5, ops.CLOSE_SESSION) + zk.closed("/a") + zk.digest(1)),
+        (
+            zk.header(5, ops.SET_DATA) + zk.set_data("/a", b"", 1),
+            zk.header(5, ops.SET_DATA) + zk.set_data("/a", b"", 1) + zk.digest(1),
+        ),
+        (
+            zk.header(5, ops.CREATE_SESSION) + zk.number(9),
+            zk.header(5, ops.CREATE_SESSION) + zk.number(9) + zk.digest(1),
+        ),
+        (zk.header(5, 99), zk.header(5, 99) + zk.digest(1)),
+        (zk.header(5, ops.SET_DATA) + b"\0", zk.header(5, ops.SET_DATA) + b"\0\1"),
+    ],
+    ids=["types", "some types", "closed session", "digest", "digest of a session", "unknown type", "cut short"],
+)
+def test_what_depends_on_the_server_is_not_agreed_on(one: bytes, other: bytes) -> None:
+    assert ops.agreed(one) == ops.agreed(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        zk.multi((ops.CHECK, zk.check("/a", 2)), (ops.DELETE, zk.delete("/a"))),
+        zk.multi((ops.CHECK, zk.check("/a", 1)), (ops.DELETE_CONTAINER, zk.delete("/a"))),
+        zk.multi((ops.CHECK, zk.check("/a", 1))),
+        zk.multi((ops.CHECK, zk.check("/a", 1)), (ops.ERROR, zk.delete("/a"))),
+    ],
+    ids=["another version", "another type", "a part less", "one that failed"],
+)
+def test_what_all_servers_log_alike_is_agreed_on(other: bytes) -> None:
+    this = zk.multi((ops.CHECK, zk.check("/a", 1)), (ops.DELETE, zk.delete("/a")))
+
+    assert ops.agreed(zk.header(5, ops.MULTI) + this) != ops.agreed(zk.header(5, ops.MULTI) + other)
+    assert ops.agreed(failed_multi()) != ops.agreed(failed_multi().replace(b"y", b"z"))
+
+
 def test_a_closed_session_lists_its_ephemerals() -> None:
     rows, _ = read(zk.log(zk.header(5, ops.CLOSE_SESSION) + zk.closed("/a", "/b") + zk.digest(1)))
 
