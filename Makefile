@@ -24,15 +24,17 @@ LONG   := tests/simulation tests/replay
 REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
-# For Debian and Ubuntu; elsewhere install MIT Kerberos and Chromium by hand.
+# For Debian and Ubuntu; elsewhere install MIT Kerberos, Chromium and a container engine by hand.
 KDC     := /usr/sbin/krb5kdc
+DOCKERD := /usr/sbin/dockerd
+BASE    := .cache/engine/base.tar
 APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
 INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
   install --yes --no-install-recommends
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser engine clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -43,7 +45,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
-	nice -n 10 $(MAKE) --no-print-directory kerberos & prepared=$$!; \
+	nice -n 10 $(MAKE) --no-print-directory kerberos engine & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
 	wait $$prepared; \
 	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile $(ARGS) || status=$$?; \
@@ -103,7 +105,7 @@ clients-recovery: $(READY)  ## how long clients lack a controller after SIGKILL;
 clients-secured: $(READY) kerberos  ## which client logs in by which mechanism; renews docs/secured-clients.md
 	$(BIN)/python -m tests.clients.secured --output docs/secured-clients.md $(ARGS)
 
-containers: $(READY)  ## our own image in containers, if an engine answers
+containers: $(READY) engine  ## our own image in containers, beside ZooKeeper and brokers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)
 
 versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
@@ -175,10 +177,27 @@ browser:  ## Chromium, if this machine can have it
 	  mkdir -p .cache; { $(INSTALL) chromium; } >.cache/browser.log 2>&1; \
 	} || echo "no Chromium here: its tests will be skipped; .cache/browser.log says why"
 
+# Root installs one; without one, or offline, our image is not run. Its base is a small Debian with Python, which trusts
+# the authorities that this machine trusts.
+engine:  ## a container engine and a base image, if this machine can have them
+	@{ test -x $(DOCKERD) && test -f $(BASE); } || docker info >/dev/null 2>&1 || { \
+	  echo "setting up a container engine (once; two minutes)"; \
+	  mkdir -p $(dir $(BASE)); { { test -x $(DOCKERD) && command -v mmdebstrap \
+	    || { $(INSTALL) docker.io mmdebstrap debian-archive-keyring; }; } && rm -f $(BASE).part.tar && timeout 600 \
+	    mmdebstrap --mode=root --variant=essential --include=python3-venv --dpkgopt=force-unsafe-io \
+	    --aptopt='Acquire::Languages "none"' --customize-hook='install -D --mode=644 \
+	    "$${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$$1/etc/ssl/authorities.crt"' bookworm $(BASE).part.tar \
+	    && mv $(BASE).part.tar $(BASE); } >.cache/engine.log 2>&1; \
+	} || echo "no container engine here: its tests will be skipped; .cache/engine.log says why"
+
 lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
 	@test -x .cache/lock/bin/uv || { $(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }
 	$(call compile,--extra dev,requirements-dev.lock)
 	$(call compile,,requirements.lock)
+	@# What our wheel is made with.
+	$(PYTHON) -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	  | $(call compile,--constraint requirements-dev.lock,requirements-build.lock,-)
 	@# Beside one of the others: what cannot be compiled everywhere.
 	$(PYTHON) -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kerberos"])' \

