@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -18,7 +21,7 @@ from controller.http import limits
 from controller.http.limits import AllowedHosts
 from controller.http.server import Exporter
 from metrics.measures import BY_NAME, MEASURES
-from metrics.recorder import Recorder
+from metrics.recorder import CREATED_SERIES, Recorder
 from tests.unit.http.serving import LEADING, LOADING, STANDBY, Process, get, serving
 
 
@@ -61,6 +64,44 @@ def test_kafkas_own_name_shows_the_same_value() -> None:
 
     assert recorder.registry.get_sample_value("kafka_controller_kafkacontroller_activecontrollercount") == 1
     assert recorder.registry.get_sample_value("kafka_controller_kafkacontroller_offlinepartitionscount") == 4
+
+
+@pytest.mark.parametrize("ending", ["_total", "persec"])
+def test_an_unclean_election_is_counted_where_published_dashboards_look(ending: str) -> None:
+    recorder, alias = Recorder(), f"kafka_controller_controllerstats_uncleanleaderelections{ending}"
+    assert recorder.registry.get_sample_value(alias) == 0
+
+    recorder.record("unclean_elections", 2)
+    recorder.record("unclean_elections")
+
+    assert recorder.registry.get_sample_value(alias) == 3
+
+
+def test_the_process_itself_is_measured() -> None:
+    recorder = Recorder()
+
+    assert (recorder.registry.get_sample_value("process_cpu_seconds_total") or 0) > 0
+    assert (recorder.registry.get_sample_value("process_resident_memory_bytes") or 0) > 0
+    assert (recorder.registry.get_sample_value("process_start_time_seconds") or 0) > 0
+
+
+@pytest.mark.parametrize(("wanted", "is_shown"), [(None, False), ("true", False), ("false", True)])
+def test_the_series_created_are_shown_only_on_request(wanted: str | None, is_shown: bool) -> None:
+    """In a process of its own: the library reads the variable once."""
+    script = (
+        "from metrics.recorder import Recorder; from metrics.exposition import exposition; recorder = Recorder(); "
+        "recorder.expect('notices', [('a',)]); "
+        "print(*(exposition(recorder.registry, accept)[0].decode() for accept in ('', 'application/openmetrics-text')))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != CREATED_SERIES}
+    environment |= {} if wanted is None else {CREATED_SERIES: wanted}
+
+    found = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "notices_total" in found.stdout
+    assert ("_created" in found.stdout) is is_shown
 
 
 @pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
@@ -141,6 +182,7 @@ def test_every_replica_knows_who_leads() -> None:
             "set_aside": [],
             "warnings": [],
             "failing": [],
+            "is_released": False,
         }
 
     asyncio.run(scenario())

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.server.connection import _DISCONNECTED
+from controller.core.messages.effects import NOTICE_KINDS
+from controller.server.connection import DISCONNECTED_FOR
 from metrics.measures import MEASURES, PREFIX, Kind
 
 ROOT = Path(__file__).parents[3]
@@ -56,9 +57,24 @@ def test_each_kind_of_notice_is_explained(kind: str) -> None:
     assert f"| `{kind}` |" in OPERATIONS
 
 
-@pytest.mark.parametrize(
-    "reason", [*_DISCONNECTED.values(), "too many connections", "internal error", "failed TLS handshake"]
-)
+def test_each_kind_of_notice_is_counted_from_zero() -> None:
+    assert sorted(NOTICE_KINDS) == KINDS
+
+
+def test_each_reason_for_disconnecting_a_client_is_counted_from_zero() -> None:
+    given = {
+        call.args[0].value
+        for module in MODULES
+        for call in ast.walk(module)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith((".client_disconnected", "._complain"))
+        if isinstance(call.args[0], ast.Constant)
+    }
+
+    assert given
+    assert given <= set(DISCONNECTED_FOR)
+
+
+@pytest.mark.parametrize("reason", DISCONNECTED_FOR)
 def test_each_reason_for_disconnecting_a_client_is_explained(reason: str) -> None:
     assert f"| `{reason}` |" in OPERATIONS
 
