@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -336,6 +337,35 @@ def test_a_client_that_does_not_speak_http_is_one_short_line(caplog: pytest.LogC
     asyncio.run(story())
     assert len(caplog.records) <= 1
     assert all(record.exc_info is None and len(record.getMessage()) < 400 for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
+        b"GET / HTTP/9.99999\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n",
+        b"\x16\x03\x01" + bytes(300) + b"\r\n\r\n",
+        bytes(range(256)) * 8 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_no_error(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with serving() as served:
+            (one_line,) = logging.getLogger("controller.http.server").filters
+            vars(one_line)["_next"].clear()
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+            writer.write(sent)
+            assert await reader.read()
+            writer.close()
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(story())
+
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nX-Slow: "])
