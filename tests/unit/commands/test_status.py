@@ -21,7 +21,7 @@ from controller.zk.protocol import Node
 from tests.unit.http.serving import LEADING, LOADING, STANDBY, serving
 from tests.unit.http.test_access import PASSWORD, write
 from zk_layout.facts import Stat
-from zk_layout.ids import BrokerId, ControllerEpoch
+from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion, Zxid
 from zk_layout.znodes.release import Release, ReleaseAddress, encode
 from zk_layout.znodes.replicas import Replica
 
@@ -165,7 +165,7 @@ def test_a_release_is_shown_with_its_reason_and_time(data: bytes, shown: str, mo
         """Where only the release znode exists."""
 
         async def get(self, path: str) -> tuple[Node | None, int]:
-            return (Node(data, Stat(1, 1, 0, 0)) if path == ReleaseAddress.path else None), 1
+            return (Node(data, Stat(Zxid(1), Zxid(1), ZnodeVersion(0))) if path == ReleaseAddress.path else None), 1
 
         async def children(self, _: str) -> tuple[None, int]:
             return None, 1

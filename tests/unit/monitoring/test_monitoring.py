@@ -116,7 +116,7 @@ def test_the_versions_are_shown() -> None:
         metric for metric in Monitoring(api_name).recorder.registry.collect() if metric.name.endswith("build_info")
     ]
 
-    assert [(sample.labels.keys(), sample.value) for sample in found[0].samples] == [({"version", "python"}, 1)]
+    assert [(set(sample.labels), sample.value) for sample in found[0].samples] == [({"version", "python"}, 1.0)]
     assert found[0].samples[0].labels["version"] == metadata.version("kafka-zk-controller")
 
 
