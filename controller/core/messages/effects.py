@@ -156,6 +156,7 @@ class Wake(Struct, frozen=True):
 
 NOTICE_KINDS = (
     "delayed topic deletion",
+    "duplicate topic id",
     "forced reassignment",
     "higher controller epoch",
     "large znode",
@@ -170,6 +171,7 @@ NOTICE_KINDS = (
     "refused reassignment znode",
     "refused shutdown",
     "refused transaction",
+    "removed topic znode",
     "replica on controller",
     "set aside",
     "stopped journal",
