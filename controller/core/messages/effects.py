@@ -160,6 +160,7 @@ NOTICE_KINDS = (
     "forced reassignment",
     "higher controller epoch",
     "large znode",
+    "lower size limit",
     "malformed znode",
     "missing replicas",
     "missing request id",
