@@ -164,6 +164,7 @@ NOTICE_KINDS = (
     "malformed znode",
     "missing replicas",
     "missing request id",
+    "odd znode",
     "outdated topic deletion",
     "oversized znode",
     "overwritten assignment",
