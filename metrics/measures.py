@@ -21,8 +21,8 @@ class Measure(Struct, frozen=True):
     """One measure.
 
     Shape:
-        `name` is without the product's prefix. `alias` is the name under which the usual JMX exporters show Kafka's own
-        measure of the same meaning, so that existing dashboards keep working.
+        `name` is without the product's prefix. `aliases` are the names under which the usual JMX exporters show Kafka's
+        own measure of the same meaning, so that existing dashboards keep working.
 
     Units:
         The name says it: `_seconds`, `_bytes`; otherwise a count.
@@ -33,7 +33,7 @@ class Measure(Struct, frozen=True):
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    alias: str | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def shown_name(self) -> str:
@@ -51,12 +51,15 @@ BATCHES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0)
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...] = (), *, kafkas: str | None = None) -> Measure:
-    alias = None if kafkas is None else f"kafka_controller_kafkacontroller_{kafkas.lower()}"
-    return Measure(name, Kind.GAUGE, meaning, labels, alias=alias)
+    aliases = () if kafkas is None else (f"kafka_controller_kafkacontroller_{kafkas.lower()}",)
+    return Measure(name, Kind.GAUGE, meaning, labels, aliases=aliases)
 
 
-def _counter(name: str, meaning: str, *labels: str) -> Measure:
-    return Measure(name, Kind.COUNTER, meaning, labels)
+def _counter(name: str, meaning: str, *labels: str, kafkas: str | None = None) -> Measure:
+    """`kafkas` is the name of a meter in Kafka's ControllerStats, without the PerSec at its end."""
+    # The exporter's own example configuration replaces the suffix, as Strimzi does; Confluent's dashboards keep it.
+    stats = "" if kafkas is None else f"kafka_controller_controllerstats_{kafkas.lower()}"
+    return Measure(name, Kind.COUNTER, meaning, labels, aliases=(f"{stats}_total", f"{stats}persec") if stats else ())
 
 
 def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Measure:
@@ -65,6 +68,9 @@ def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str
 
 ELECTION = (
     _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
+    _gauge("is_ready", "1 while this process leads, or could lead if it had to, else 0; /readyz says why."),
+    _gauge("phase", "1 for the phase that this process is in, 0 for the others.", ("phase",)),
+    _gauge("released", "1 while the cluster is released to Kafka's own controllers, else 0."),
     _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
     _counter("elections_won", "Elections that this process has won."),
     _counter("terms_ended", "Terms of this process that have ended, for any reason."),
@@ -78,7 +84,11 @@ CLUSTER = (
     _gauge("set_aside", "Topics, requests and writes in quarantine after an error, to be retried; /readyz names them."),
     _gauge("unreadable_znodes", "Znodes that are malformed, or that ZooKeeper does not let us read."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
-    _counter("unclean_elections", "Leaders elected that were not in sync: acknowledged records may be lost."),
+    _counter(
+        "unclean_elections",
+        "Leaders elected that were not in sync: acknowledged records may be lost.",
+        kafkas="UncleanLeaderElections",
+    ),
     _gauge(
         "under_replicated_partitions",
         "Partitions with fewer in-sync replicas than replicas, not counting replicas that a move is adding.",
@@ -187,6 +197,8 @@ LOG = (
     ),
 )
 
+BUILD = (_gauge("build_info", "1; the labels have the versions of this program and of Python.", ("version", "python")),)
+
 MEASURES: tuple[Measure, ...] = (
     *ELECTION,
     *CLUSTER,
@@ -201,6 +213,7 @@ MEASURES: tuple[Measure, ...] = (
     *PARTS,
     *NOTICES,
     *LOG,
+    *BUILD,
 )
 BY_NAME = {measure.name: measure for measure in MEASURES}
 
@@ -211,13 +224,19 @@ _INTRODUCTION = """# Metrics
 Served as Prometheus or OpenMetrics text at `/metrics` on `http.host:http.port`. Metrics about the cluster come from the
 replica that leads; a standby reports 0, as Kafka's brokers do. An alias is the name under which JMX exporters (with
 lower-case names) publish Kafka's own metric of the same meaning, so existing dashboards and alerts keep working.
+
+Counters begin at 0, also those with labels if the value of the label is known beforehand, so `increase()` includes the
+first event; counters by broker begin when the broker is first sent a command. On Linux there are also `process_*`
+(processor time, memory, descriptors, start time), as of any Prometheus client. With the environment variable
+`PROMETHEUS_DISABLE_CREATED_SERIES=false` each counter and histogram also has a series `_created`, the time at which it
+began.
 """
 
 
 def as_markdown() -> str:
     """The page about all measures, for the documentation."""
     rows = [
-        f"| `{m.shown_name}` | {m.kind} | {', '.join(m.labels)} | {m.help} | {f'`{m.alias}`' if m.alias else ''} |"
+        f"| `{m.shown_name}` | {m.kind} | {', '.join(m.labels)} | {m.help} | {', '.join(f'`{a}`' for a in m.aliases)} |"
         for m in MEASURES
     ]
     return "\n".join([_INTRODUCTION, "| name | kind | labels | meaning | alias |", "|---|---|---|---|---|", *rows, ""])

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import os
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
+
+CREATED_SERIES = "PROMETHEUS_DISABLE_CREATED_SERIES"
+"""The client library's own switch for the series `_created`, which say when each counter began. They double the number
+of series, so here they are off if it is not set."""
+if CREATED_SERIES not in os.environ:
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library gives this function no types
 
 
 class Recorder:
@@ -15,10 +24,10 @@ class Recorder:
         self.registry = CollectorRegistry()
         self._live = {measure.name: self._register(measure) for measure in MEASURES}
         self._aliases = {
-            measure.name: Gauge(measure.alias, measure.help, registry=self.registry)
+            measure.name: tuple(self._register_alias(alias, measure.help) for alias in measure.aliases)
             for measure in MEASURES
-            if measure.alias
         }
+        ProcessCollector(registry=self.registry)
 
     def record(self, name: str, value: float = 1.0, labels: tuple[str, ...] = ()) -> None:
         """Set a gauge, raise a counter, or observe a value.
@@ -27,16 +36,25 @@ class Recorder:
             KeyError: there is no such measure.
             ValueError: these are not as many labels as it has.
         """
-        live = self._live[name]
-        child = live.labels(*labels) if labels else live
-        if isinstance(child, Gauge):
-            child.set(value)
-            if name in self._aliases:
-                self._aliases[name].set(value)
-        elif isinstance(child, Counter):
-            child.inc(value)
-        else:
-            child.observe(value)
+        live, is_level = self._live[name], BY_NAME[name].kind is Kind.GAUGE
+        for shown in (live.labels(*labels) if labels else live, *self._aliases[name]):
+            if isinstance(shown, Histogram):
+                shown.observe(value)
+            elif isinstance(shown, Gauge) and is_level:
+                shown.set(value)
+            else:
+                shown.inc(value)
+
+    def expect(self, name: str, values: Iterable[tuple[str, ...]]) -> None:
+        """Show a measure with these values of its labels from now on, at zero until something is recorded.
+
+        Without a zero before it, the first event is no increase for Prometheus.
+
+        Raises:
+            KeyError, ValueError: as for `record`.
+        """
+        for labels in values:
+            self._live[name].labels(*labels)
 
     def forget(self, name: str) -> None:
         """Show a measure with labels for none of them any more."""
@@ -47,6 +65,11 @@ class Recorder:
         suffix = {Kind.GAUGE: "", Kind.COUNTER: "_total", Kind.HISTOGRAM: "_count"}[BY_NAME[name].kind]
         named = dict(zip(BY_NAME[name].labels, labels, strict=True))
         return self.registry.get_sample_value(PREFIX + name + suffix, named) or 0.0
+
+    def _register_alias(self, alias: str, meaning: str) -> Gauge | Counter:
+        """A counter if its name says so: a gauge keeps any name as it is."""
+        name = alias.removesuffix("_total")
+        return (Gauge if name == alias else Counter)(name, meaning, registry=self.registry)
 
     def _register(self, measure: Measure) -> Gauge | Counter | Histogram:
         name, labels = PREFIX + measure.name, measure.labels

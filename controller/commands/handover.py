@@ -14,6 +14,7 @@ import getpass
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from zk_layout import catalog
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes import release, replica_deletions, replicas, switchover
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
@@ -35,6 +37,8 @@ _SWITCHOVER: Final = SwitchoverAddress()
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _LOOK_EVERY_S: Final = 0.1
+# A release counts whatever its znode holds.
+_BY_HAND: Final = Release("an unknown user", 0, f"{_RELEASE.path} was not written by `release`")
 
 
 class Outcome(Struct, frozen=True):
@@ -51,6 +55,13 @@ class Outcome(Struct, frozen=True):
     is_ours: bool
     released: Release | None
     unconfirmed: tuple[str, ...] = ()
+
+
+def who_released(released: Release) -> str:
+    """Who released the cluster, when and why, for people to read."""
+    at = datetime.fromtimestamp(released.at_ms / 1000).astimezone().isoformat(" ", "seconds")
+    when = f" at {at}" if released.at_ms else ""
+    return f"by {released.by}{when}{f': {released.reason}' if released.reason else ''}"
 
 
 class NoBrokerToTakeOver(Exception):
@@ -207,9 +218,10 @@ async def _look(bridge: Bridge) -> Outcome:
     wanted, _ = await bridge.get(_RELEASE.path)
     claim = None if node is None else catalog.decode(_CONTROLLER, node.data)
     released = None if wanted is None else catalog.decode(_RELEASE, wanted.data)
+    assert released is None or isinstance(released, Release | Malformed)
     return Outcome(
         is_done=False,
         controller=claim.broker if isinstance(claim, ControllerClaim) else None,
         is_ours=isinstance(claim, ControllerClaim) and claim.is_ours,
-        released=released if isinstance(released, Release) else None,
+        released=_BY_HAND if isinstance(released, Malformed) else released,
     )

@@ -60,7 +60,7 @@ def metrics(output: str) -> None:
         click.echo(measures.as_markdown(), nl=False)
     elif output == "json":
         rows = [
-            {"name": m.shown_name, "kind": m.kind, "labels": m.labels, "help": m.help, "alias": m.alias}
+            {"name": m.shown_name, "kind": m.kind, "labels": m.labels, "help": m.help, "aliases": m.aliases}
             for m in measures.MEASURES
         ]
         click.echo(json.dumps(rows, indent=2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -78,9 +77,7 @@ def _lines(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
             "run this again to wait longer, or undo it with --undo."
         )
     if outcome.released is not None:
-        since = datetime.fromtimestamp(outcome.released.at_ms / 1000).astimezone().isoformat(" ", "seconds")
-        why = f": {outcome.released.reason}" if outcome.released.reason else ""
-        lines.append(f"Requested by {outcome.released.by} at {since}{why}.")
+        lines.append(f"Requested {handover.who_released(outcome.released)}.")
     if outcome.unconfirmed:
         named = ", ".join(outcome.unconfirmed[:5]) + (" …" if len(outcome.unconfirmed) > 5 else "")
         lines.append(

@@ -97,7 +97,8 @@ def _print_all(found: Leadership) -> None:
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:
-        click.echo(f"released to Kafka's own controllers by {found.released.by}; undo: release --undo")
+        click.echo(f"released to Kafka's own controllers {handover.who_released(found.released)}")
+        click.echo("undo: kafka-zk-controller release --undo")
     if not found.replicas:
         click.echo("no replica of this controller runs")
         return

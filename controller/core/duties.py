@@ -23,6 +23,7 @@ from controller.core.single_znodes.producer_ids import ProducerIds
 from controller.core.single_znodes.unreadable import UnreadableZnodes
 from controller.core.steps.step import TopicDuty
 from controller.core.steps.steps import Steps
+from controller.core.topics.by_hand import TopicsByHand
 from controller.core.topics.duty import Topics
 from controller.core.turn.duty import Duty
 from controller.core.turn.intake import Intake
@@ -54,6 +55,7 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     return (
         foreign,
         UnreadableZnodes(shared),
+        TopicsByHand(shared),
         Brokers(shared, memory.brokers),
         PartitionCounts(shared, memory.counts),
         FeatureVersioning(shared),

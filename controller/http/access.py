@@ -34,6 +34,7 @@ class HttpAccess:
             UnusableSecurity: says what to change.
         """
         self._path, self._troubles = path, troubles or Troubles()
+        self._troubles.expect(PART)
         self._found = WebAccess(path)
         self._seen: Seen | None = self._found.seen
 

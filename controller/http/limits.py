@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 MOST_CONNECTIONS = 32
 CONNECTION_S = 30.0
@@ -293,25 +294,33 @@ class Acceptor:
 
 
 class OneLine(logging.Filter):
-    """One short line in a while instead of a traceback for each client that does not speak HTTP."""
+    """One short line of each level in a while instead of a traceback for each client that does not speak HTTP.
+
+    aiohttp logs such a client as an error, but there is nothing to mend: scanners and mistaken clients exist.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._next = 0.0
-        self._unsaid = 0
+        self._next: dict[int, float] = {}
+        self._unsaid: Counter[int] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write this record, which is shortened."""
-        if time.monotonic() < self._next:
-            self._unsaid += 1
-            return False
-        self._next = time.monotonic() + _ONE_LINE_IN_S
         error = record.exc_info[1] if record.exc_info else None
-        more = f" (and {self._unsaid} like it)" if self._unsaid else ""
+        if isinstance(error, HttpProcessingError):
+            record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+            if not logging.getLogger(record.name).isEnabledFor(logging.INFO):
+                return False
+        level, now = record.levelno, time.monotonic()
+        if now < self._next.get(level, 0.0):
+            self._unsaid[level] += 1
+            return False
+        self._next[level] = now + _ONE_LINE_IN_S
+        more = f" (and {self._unsaid[level]} like it)" if self._unsaid[level] else ""
         text = record.getMessage() + (f": {type(error).__name__}: {error}" if error is not None else "")
         record.msg, record.args = " ".join(text.split())[:_LONGEST_LINE] + more, ()
         record.exc_info = record.exc_text = None
-        self._unsaid = 0
+        self._unsaid[level] = 0
         return True
 
 

@@ -13,6 +13,7 @@ class Status(Struct, frozen=True):
     Shape:
         `set_aside` has a sentence for each subject that failed and is to be tried again, `failing` one for each part
         of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
+        `is_released`: an operator has given the cluster to Kafka's own controllers.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -29,6 +30,7 @@ class Status(Struct, frozen=True):
     set_aside: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
+    is_released: bool = False
 
 
 class StatusSource(Protocol):

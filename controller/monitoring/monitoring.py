@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from importlib import metadata
 
 from msgspec import Struct, json
 
 from controller import logs
+from controller.core.candidacy.phases import Phase
 from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect, Measured, Notice, Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.messages.requests import Caller, ListReassignments, Request
+from controller.http.status import Status
+from controller.monitoring.expected import OUTCOMES, expect
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
 from zk_layout import catalog
@@ -25,14 +30,6 @@ GAUGES_EVERY_S = 1.0
 PART = "figures"
 OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
 OF_MOVES = ("reassignment_longest_stage_seconds", "open_reassignment_requests")
-
-_OUTCOMES: dict[type, str] = {
-    Committed: "committed",
-    Conflicted: "conflicted",
-    Fenced: "fenced",
-    Unknown: "unknown",
-}
-
 
 CALLER = Caller(listener="HTTP", address="")
 
@@ -79,7 +76,7 @@ class Turns:
         if isinstance(event, Observed):
             self._recorder.record("zookeeper_znodes_read", len(event.facts))
         elif isinstance(event, Committed | Conflicted | Fenced | Unknown):
-            self._recorder.record("zookeeper_transactions", 1, (_OUTCOMES[type(event)],))
+            self._recorder.record("zookeeper_transactions", 1, (OUTCOMES[type(event)],))
             sent = self._sent.pop(event.commit, None)
             if sent is not None:
                 self._recorder.record("zookeeper_transaction_seconds", now - sent)
@@ -93,10 +90,15 @@ class LinkMeasures:
     """Observes the links to brokers."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._record = recorder.record
+        self._record, self._expect = recorder.record, recorder.expect
+        self._known: set[BrokerId] = set()
 
     def depth_changed(self, broker: BrokerId, depth: int) -> None:
-        """Show how many commands a broker has not acknowledged."""
+        """Show how many commands a broker has not acknowledged. A broker's counters begin with its first command."""
+        if broker not in self._known:
+            self._known.add(broker)
+            for counter in ("broker_request_bytes", "broker_delivery_retries"):
+                self._expect(counter, ((str(broker),),))
         self._record("broker_queue_depth", depth, (str(broker),))
 
     def delivered(self, broker: BrokerId, size_bytes: int) -> None:
@@ -136,9 +138,13 @@ class ServerMeasures:
 class Monitoring:
     """All observers of one process; `controller.http.server.Exporter` shows what they saw."""
 
-    def __init__(self, api_name: Callable[[int], str], troubles: Troubles | None = None) -> None:
-        """`troubles` are counted. Takes no gauge before `start`."""
+    def __init__(
+        self, api_name: Callable[[int], str], troubles: Troubles | None = None, listeners: Iterable[str] = ()
+    ) -> None:
+        """`troubles` are counted; `listeners` are the names of this process's. Takes no gauge before `start`."""
         self.recorder = Recorder()
+        expect(self.recorder, listeners)
+        self.recorder.record("build_info", 1, (metadata.version("kafka-zk-controller"), platform.python_version()))
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
         self.troubles = troubles or Troubles()
@@ -147,6 +153,8 @@ class Monitoring:
         self.set_aside: tuple[str, ...] = ()
         self.refuses_clients: Callable[[], bool] = lambda: False
         """Whether brokers use an authorizer that this process does not have."""
+        self.status: Callable[[], Status | None] = lambda: None
+        """The state of this process."""
         self.beats: Callable[[], None] = lambda: None
         """Called whenever the gauges are updated: the event loop turns."""
         self._machine: Machine | None = None
@@ -232,12 +240,22 @@ class Monitoring:
         ):
             self.recorder.record(name, 0)
 
+    def _show(self, status: Status | None) -> None:
+        if status is None:
+            return
+        self.recorder.record("is_ready", int(status.is_ready))
+        self.recorder.record("released", int(status.is_released))
+        for phase in Phase:
+            self.recorder.record("phase", int(phase.value == status.phase), (phase.value,))
+
     async def _beat(self) -> None:
         """Update once. A figure that cannot be taken must not make a live process look stuck."""
         self.beats()
         for reason, count in logs.lost().items():
             self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))
             self._dropped[reason] = count
+        self.recorder.expect("part_failures", ((part,) for part in self.troubles.parts))
         self.recorder.record("failing_parts", len(self.troubles.now()))
+        self._show(self.status())
         self.take_gauges()
         self.recorder.record("clients_refused", int(self.refuses_clients()))

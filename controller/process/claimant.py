@@ -76,6 +76,7 @@ class Claimant:
         self._found: dict[str, str] = {}
         self._changes: list[str] = []
         self._troubles = troubles or Troubles()
+        self._troubles.expect(PART)
         self.cluster_id: str | None = None
         self._is_sure = False
         self._patience: asyncio.Timeout | None = None

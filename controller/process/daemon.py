@@ -136,7 +136,8 @@ class Daemon:
         http, troubles = settings.http, self._troubles
         access = http_access(http, troubles)
         log_openness(http, access)
-        self._monitoring = Monitoring(api_name, troubles)
+        self._monitoring = Monitoring(api_name, troubles, [at.listener for at in settings.listening.bound])
+        self._monitoring.status = self.status
         self._exporter = Exporter(
             self._monitoring.recorder,
             self,
@@ -242,6 +243,7 @@ class Daemon:
             set_aside=self._monitoring.set_aside,
             warnings=self._claimant.warnings,
             failing=self._troubles.now(),
+            is_released=seen is not None and seen.is_released,
         )
 
     def _refuses_clients(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -38,13 +38,14 @@ from zk_layout.znodes.scram import Credential
 
 _log = structlog.get_logger(__name__)
 # For each log line about a renewal: what it concerns, and whether the renewal succeeded.
+_CERTIFICATES, _KEYS, _TOKEN = "certificates", "keys for tokens", "token"
 _SUBJECTS = {
-    RENEWED: ("certificates", True),
-    UNUSABLE: ("certificates", False),
-    KEYS_FETCHED: ("keys for tokens", True),
-    NO_KEYS: ("keys for tokens", False),
-    TOKEN_FETCHED: ("token", True),
-    NO_TOKEN: ("token", False),
+    RENEWED: (_CERTIFICATES, True),
+    UNUSABLE: (_CERTIFICATES, False),
+    KEYS_FETCHED: (_KEYS, True),
+    NO_KEYS: (_KEYS, False),
+    TOKEN_FETCHED: (_TOKEN, True),
+    NO_TOKEN: (_TOKEN, False),
 }
 _REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
 
@@ -116,7 +117,7 @@ def listener_access(
         ):
             _log.warning("accepting unsigned tokens, which is Kafka's default", listener=name, hint=f"set {URL}")
     return {
-        name: _access(listening, secured, users, _saying(troubles, f"listener {name}"))
+        name: _access(listening, secured, users, _saying(troubles, f"listener {name}", _renewed_by(secured)))
         for name, secured in listening.security.items()
     }
 
@@ -130,7 +131,9 @@ def dialer_of(
         UnusableStore, UnusableSecurity: `check` reports the same.
     """
     towards = {
-        name: _towards(listening, name, secured, _saying(troubles, f"connections to brokers on {name}"))
+        name: _towards(
+            listening, name, secured, _saying(troubles, f"connections to brokers on {name}", _renewed_towards(secured))
+        )
         for name, secured in listening.towards_brokers.items()
     }
     return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
@@ -215,9 +218,28 @@ def _silent(*_: str) -> None:
     """For security that is never renewed."""
 
 
-def _saying(troubles: Troubles | None, part: str) -> Say:
+def _renewed_by(secured: ListenerSecurity) -> Iterator[str]:
+    """What a listener renews."""
+    if secured.tls is not None:
+        yield _CERTIFICATES
+    sasl = secured.sasl
+    if sasl is not None and "OAUTHBEARER" in sasl.enabled_mechanisms and URL in sasl.options_of("OAUTHBEARER"):
+        yield _KEYS
+
+
+def _renewed_towards(secured: BrokerSecurity) -> Iterator[str]:
+    """What connections to brokers renew."""
+    if secured.tls is not None:
+        yield _CERTIFICATES
+    if secured.mechanism == "OAUTHBEARER":
+        yield _TOKEN
+
+
+def _saying(troubles: Troubles | None, part: str, renewed: Iterable[str]) -> Say:
     """Report renewals of this part of the process to `troubles`."""
     hearing = troubles or Troubles()
+    for subject in renewed:
+        hearing.expect(f"{part}, {subject}")
 
     def say(what: str, detail: str) -> None:
         subject, is_well = _SUBJECTS[what]

@@ -45,6 +45,7 @@ class ReplicaZnode:
         self._release = metadata.version("kafka-zk-controller")
         self._written: tuple[SessionId, Replica] | None = None
         self._troubles = troubles or Troubles()
+        self._troubles.expect(PART)
 
     async def keep(self) -> None:
         """Write every change, until cancelled."""

@@ -24,8 +24,20 @@ class Troubles:
         self.count: Callable[[str], None] = lambda _: None
         """Called for each failure of a part."""
         self._lock = threading.Lock()
+        self._expected: set[str] = set()
         self._by_part: dict[str, tuple[str, str]] = {}
         self._logged: dict[str, tuple[tuple[str, str], float]] = {}
+
+    def expect(self, part: str) -> None:
+        """The part exists, and has not failed yet."""
+        with self._lock:
+            self._expected.add(part)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that are known to exist."""
+        with self._lock:
+            return tuple(sorted(self._expected))
 
     def wrong(self, part: str, what: str, why: str, error: BaseException | None = None) -> None:
         """A part failed and will try again. A traceback is logged only for unexpected errors."""
@@ -71,6 +83,7 @@ async def supervised(
     `expected` errors are reported elsewhere. A run that ends by itself has succeeded; one that lasts reports its own
     recovery.
     """
+    troubles.expect(part)
     while True:
         try:
             await live()

@@ -22,7 +22,7 @@ from controller.connections.wires import TlsWire
 from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Chunks, LedElsewhere, Requester, Unanswerable
-from controller.server.connection_quotas import OpenConnection
+from controller.server.connection_quotas import REFUSED_FOR, OpenConnection
 from controller.server.entrance import Entrance, LoginRejected
 from controller.server.inquiries import NotLeading
 from controller.server.memory_pools import Reservation
@@ -48,6 +48,15 @@ _DISCONNECTED: dict[type[Exception], str] = {
     NoBrokerAvailable: "no broker available",
     LoginRejected: "failed login",
 }
+DISCONNECTED_FOR = (
+    *_DISCONNECTED.values(),
+    "failed TLS handshake",
+    "made room for another",
+    "answers not read",
+    "internal error",
+    *REFUSED_FOR,
+)
+"""Why a client is disconnected or turned away."""
 
 
 class Connection:

@@ -20,6 +20,7 @@ from controller.settings.limits import Limits
 NO_ROOM = "too many connections"
 ADDRESS_FULL = "too many connections from one address"
 LISTENER_FULL = "too many connections on one listener"
+REFUSED_FOR = (NO_ROOM, ADDRESS_FULL, LISTENER_FULL)
 _GRACE_S = 5.0
 _UNLIMITED = 2**31 - 1
 

@@ -45,6 +45,11 @@ class ListenerSettings(Struct, frozen=True):
     access: ListenerAccess = ListenerAccess()
 
 
+def _part(listener: str) -> str:
+    """The name under which a listener's troubles are reported."""
+    return f"listener {listener}"
+
+
 class Unobserved:
     """An observer that ignores everything."""
 
@@ -130,6 +135,8 @@ class Server:
     def report_to(self, troubles: Troubles) -> None:
         """Report to `troubles` when connections cannot be accepted."""
         self._troubles = troubles
+        for listener in self._listeners:
+            troubles.expect(_part(listener.name))
 
     def ask_for_quotas(self, limits_users: Callable[[], bool]) -> None:
         """From now on, ask `limits_users` whether any quota depends on a request's user."""
@@ -185,7 +192,7 @@ class Server:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _accepted(self, listener: str, failure: Exception | None) -> None:
-        part = f"listener {listener}"
+        part = _part(listener)
         if failure is None:
             self._not_accepting.discard(listener)
             self._troubles.right(part)

@@ -1,4 +1,4 @@
-"""Do the alerts fire when they should, even if all replicas are gone?"""
+"""Do the alerts fire when they should, even if all replicas are gone, and each for one cluster?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from controller.lab.jars import default_cache_dir
 
 HERE = Path(__file__).parent
 ALERTS = HERE.parents[1] / "deploy" / "alerts.yml"
-SITUATIONS = HERE / "alerts_test.yml"
+OPERATIONS = HERE.parents[1] / "docs" / "operations.md"
+SITUATIONS = sorted(HERE.glob("*_test.yml"))
 PACKAGE = "prometheus"
 DOWNLOAD_WITHIN_S = 120.0
 
@@ -54,15 +55,37 @@ def test_the_rules_are_sound(promtool: str) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_in_each_situation_the_right_alerts_fire(promtool: str) -> None:
-    tested = _run(promtool, "test", "rules", str(SITUATIONS))
+@pytest.mark.parametrize("situations", SITUATIONS, ids=lambda path: path.stem)
+def test_in_each_situation_the_right_alerts_fire(promtool: str, situations: Path) -> None:
+    tested = _run(promtool, "test", "rules", str(situations))
 
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
+def test_the_scrape_configuration_of_the_documentation_is_sound(promtool: str, tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^```yaml\n(scrape_configs:.*?)^```", OPERATIONS.read_text(), re.DOTALL | re.MULTILINE)
+    configuration = tmp_path / "prometheus.yml"
+    configuration.write_text(shown)
+
+    checked = _run(promtool, "check", "config", "--syntax-only", str(configuration))
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_each_alert_fires_in_some_situation() -> None:
     alerts = re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))
-    situations = SITUATIONS.read_text(encoding="utf-8")
+    situations = "".join(path.read_text(encoding="utf-8") for path in SITUATIONS)
 
     assert alerts
     assert [alert for alert in alerts if f'alertname="{alert}"' not in situations] == []
+
+
+def test_each_alert_is_of_one_scrape_of_one_cluster() -> None:
+    """A series that is scraped by another job must not count, nor another cluster's."""
+    expressions = re.findall(r"expr: (.*?)\n +(?:for|labels):", ALERTS.read_text(encoding="utf-8"), re.DOTALL)
+
+    assert expressions
+    for expression in expressions:
+        assert re.search(r'\{job=~"kafka-zk-controller\.\*"\}', expression), expression
+        for labels in re.findall(r"\b(?:sum|max|min|count|avg)\b(?: by \((.*?)\))?", expression):
+            assert "cluster" in labels, expression

@@ -52,6 +52,7 @@ STARTING = "starting"
 WATCHING = "watching /controller"
 OVERTAKING = 1000  # epochs at once, so that few terms are enough to pass whatever brokers remember
 GONE = "the ZooKeeper session expired, and this process' claim and registration with it"
+NO_CLAIM = "this process no longer holds /controller"
 SILENT = "ZooKeeper has been silent for longer than a session lasts"
 
 
@@ -345,7 +346,8 @@ class Candidacy:
         if not seen.is_mine:
             # A holder seen before our claim has a lower epoch.
             if seen.epoch >= self._epoch:
-                self._step_down(Why.DEPOSED, named(seen), now)
+                # ZooKeeper reports a replaced claim as deleted; who replaced it shows when it is looked at again.
+                self._step_down(Why.DEPOSED, NO_CLAIM if seen.holder is None else named(seen), now)
         elif seen.is_released and self.phase is Phase.LOADING:
             self._go(Phase.STANDBY, Why.RELEASED, named(seen))
             self._orders.append(orders.Release())

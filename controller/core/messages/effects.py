@@ -154,11 +154,42 @@ class Wake(Struct, frozen=True):
     at: float
 
 
+NOTICE_KINDS = (
+    "delayed topic deletion",
+    "duplicate topic id",
+    "forced reassignment",
+    "higher controller epoch",
+    "large znode",
+    "lower size limit",
+    "malformed znode",
+    "missing replicas",
+    "missing request id",
+    "odd znode",
+    "outdated topic deletion",
+    "oversized znode",
+    "overwritten assignment",
+    "refused command",
+    "refused legacy reassignment",
+    "refused reassignment znode",
+    "refused shutdown",
+    "refused transaction",
+    "removed topic znode",
+    "replica on controller",
+    "set aside",
+    "stopped journal",
+    "unavailable producer ids",
+    "unknown znode",
+    "unreadable znode",
+    "withdrawn topic deletion",
+    "withheld replica deletion",
+)
+
+
 class Notice(Struct, frozen=True):
     """Something an operator should know: logged and counted.
 
     Shape:
-        `kind` is a short stable name for metrics ("malformed znode"), `text` the sentence.
+        `kind` is one of `NOTICE_KINDS`, a short stable name for metrics; `text` is the sentence.
     """
 
     kind: str

@@ -1,7 +1,6 @@
 r"""What is the short name of a Kerberos principal, by `sasl.kerberos.principal.to.local.rules`?
 
-Kafka's patterns are Java's; these are Python's. What only Java supports (`\p{…}`, `&&` in brackets) is refused when the
-settings are read.
+Kafka's patterns are Java's. What Python lacks (`\p{…}`, `&&` in brackets) is refused when the settings are read.
 
 Source: Kafka's KerberosShortNamer, KerberosRule and KerberosName.
 """
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from controller.security import java_patterns
 from controller.security.failures import UnusableSecurity
 
 KEY = "sasl.kerberos.principal.to.local.rules"
@@ -20,7 +20,6 @@ KEY = "sasl.kerberos.principal.to.local.rules"
 _RULE = re.compile(r"DEFAULT|RULE:\[(\d*):([^\]]*)\](\(([^)]*)\))?(s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?", re.ASCII)
 _NAME = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 _PARAMETER = re.compile(r"\$(\d*)", re.ASCII)
-_ONLY_IN_JAVA = re.compile(r"\\[pPGQERXhHvVKk]|&&|\(\?<[a-zA-Z]")
 
 
 class NoShortName(Exception):
@@ -73,7 +72,7 @@ class _Rule(Struct, frozen=True):
             if self.match is not None and not self.match.fullmatch(name):
                 return None
             if self.sought is not None:
-                name = _replaced(name, self.sought, self.replacement, count=0 if self.repeats else 1)
+                name = _replaced(name, self.sought, self.replacement, most=None if self.repeats else 1)
         if name is None:
             return None
         if "/" in name or "@" in name:
@@ -138,12 +137,8 @@ def _parsed(rule: str) -> _Rule:
 def _pattern(text: str | None, rule: str) -> re.Pattern[str] | None:
     if text is None:
         return None
-    if _ONLY_IN_JAVA.search(text):
-        raise UnusableSecurity(
-            f"{KEY}: Invalid rule: {rule}: it uses a pattern of Java that this controller does not support"
-        )
     try:
-        return re.compile(text, re.ASCII)
+        return java_patterns.compiled(text)
     except re.error as error:
         raise UnusableSecurity(f"{KEY}: Invalid rule: {rule}: {error}") from error
 
@@ -157,10 +152,10 @@ def _filled(format_: str, parameters: Sequence[str]) -> str:
     return _PARAMETER.sub(parameter, format_)
 
 
-def _replaced(text: str, sought: re.Pattern[str], replacement: str, count: int) -> str:
+def _replaced(text: str, sought: re.Pattern[str], replacement: str, most: int | None) -> str:
     r"""Replace as Java does: `$1` is a group, with as many digits as there are groups; `\` escapes the next
     character."""
-    return sought.sub(lambda found: _replacement(found, replacement), text, count=count)
+    return java_patterns.replaced(sought, text, lambda found: _replacement(found, replacement), most=most)
 
 
 def _replacement(found: re.Match[str], replacement: str) -> str:

@@ -6,13 +6,15 @@ Source: Kafka's SslPrincipalMapper (KIP-371).
 from __future__ import annotations
 
 import re
-import warnings
 
 from msgspec import Struct
 
+from controller.security import java_patterns
+
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
-_SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
-_PARSER = re.compile(_RULE)
+_SPLITTER = java_patterns.compiled(rf"\s*({_RULE})\s*(,\s*|$)")
+_PARSER = java_patterns.compiled(_RULE)
+_TRIMMED = "".join(map(chr, range(0x21)))
 _REFERENCE = re.compile(r"\$([0-9]+)")
 
 
@@ -31,7 +33,7 @@ class _Rule(Struct, frozen=True):
         if self.pattern.fullmatch(name) is None:
             return None
         # Like Java's replaceAll: what still matches after the whole name, even the empty string, is replaced as well.
-        found = self.pattern.sub(lambda match: _replaced(self.replacement, match), name)
+        found = java_patterns.replaced(self.pattern, name, lambda match: _replaced(self.replacement, match))
         return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
 
 
@@ -46,7 +48,7 @@ class PrincipalMapping:
     """
 
     def __init__(self, rules: str) -> None:
-        texts = [match[1] for match in _SPLITTER.finditer(rules.strip())]
+        texts = [match[1] for match in java_patterns.finds(_SPLITTER, rules.strip(_TRIMMED))]
         self._rules = tuple(rule for text in texts if (rule := _parsed(text)) is not None)
 
     def user(self, distinguished_name: str) -> str:
@@ -70,11 +72,8 @@ def _parsed(text: str) -> _Rule | None:
     if match[2] is None:
         return None
     try:
-        with warnings.catch_warnings():
-            # Nested sets mean something else in Java: better to refuse them than to misread them.
-            warnings.simplefilter("error", FutureWarning)
-            pattern = re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", match[2]), re.ASCII)
-    except (re.error, FutureWarning) as error:
+        pattern = java_patterns.compiled(match[2])
+    except re.error as error:
         raise ValueError(f"ssl.principal.mapping.rules: {text!r}: {error}") from None
     replacement = _literal_where_no_group(match[3], pattern.groups)
     try:

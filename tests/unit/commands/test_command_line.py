@@ -185,6 +185,7 @@ def test_systemd_starts_what_there_is_and_does_not_repeat_a_bad_configuration() 
     assert Path(program).name == "kafka-zk-controller"
     assert ask(*here, "--check-config").exit_code == OK
     assert int(unit["Service"]["RestartPreventExitStatus"]) == MISUSED
+    assert unit["Service"]["LimitCORE"] == "0", "a core dump holds passwords, and the watchdog's SIGABRT makes one"
 
 
 def test_every_setting_and_every_measure_is_listed() -> None:

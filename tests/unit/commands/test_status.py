@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,16 @@ from msgspec.structs import replace
 
 from controller.__main__ import main
 from controller.commands.common import FAILED, MISUSED, OK, UNREACHABLE
-from controller.commands.handover import Leadership
+from controller.commands.handover import Leadership, leadership
 from controller.http.access import HttpAccess
 from controller.http.status import Status
 from controller.lab.ports import free_port
+from controller.zk.protocol import Node
 from tests.unit.http.serving import LEADING, LOADING, STANDBY, serving
 from tests.unit.http.test_access import PASSWORD, write
-from zk_layout.ids import BrokerId, ControllerEpoch
+from zk_layout.facts import Stat
+from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion, Zxid
+from zk_layout.znodes.release import Release, ReleaseAddress, encode
 from zk_layout.znodes.replicas import Replica
 
 
@@ -140,6 +144,39 @@ def test_of_all_replicas_the_exit_code_says_whether_one_leads(
     assert answer.exit_code == code
     for number in leadership.replicas:
         assert str(number) in answer.stdout
+
+
+AT = datetime.fromtimestamp(1_700_000_000).astimezone().isoformat(" ", "seconds")
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (
+            encode(Release("ann@h", 1_700_000_000_000, "the hosts are upgraded")),
+            f"by ann@h at {AT}: the hosts are upgraded",
+        ),
+        (encode(Release("ann@h", 1_700_000_000_000)), f"by ann@h at {AT}\n"),
+        (b"by hand", "by an unknown user: /kafka_zk_controller/released was not written by `release`"),
+    ],
+)
+def test_a_release_is_shown_with_its_reason_and_time(data: bytes, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ensemble:
+        """Where only the release znode exists."""
+
+        async def get(self, path: str) -> tuple[Node | None, int]:
+            return (Node(data, Stat(Zxid(1), Zxid(1), ZnodeVersion(0))) if path == ReleaseAddress.path else None), 1
+
+        async def children(self, _: str) -> tuple[None, int]:
+            return None, 1
+
+    found = asyncio.run(leadership(Ensemble()))  # type: ignore[arg-type]  # the few reads that are made
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: found)
+
+    answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
+
+    assert f"released to Kafka's own controllers {shown}" in answer.stdout
+    assert json.loads(CliRunner().invoke(main, ["status", "--zookeeper=a", "--output=json"]).stdout)["released"]["by"]
 
 
 def test_no_value_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

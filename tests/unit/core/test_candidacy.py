@@ -746,6 +746,19 @@ def test_each_step_from_phase_to_phase_is_one_line_that_says_why() -> None:
     ]
 
 
+def test_a_leader_that_another_replica_replaces_does_not_call_the_controller_vacant() -> None:
+    """A transaction that deletes and creates `/controller` rings the watch for its deletion."""
+    replica = Replica(*TO_LEAD)
+    replica.said.clear()
+
+    replica.hears(HolderSeen(None, False, ControllerEpoch(5)), another(6))
+
+    assert [(say.text, say.details["why"], say.details["detail"]) for say in replica.said] == [
+        ("active → standby", "the term is over", "this process no longer holds /controller"),
+    ]
+    assert replica.candidacy.reason == "broker 902 holds /controller"
+
+
 def test_who_was_outranked_by_what_zookeeper_has_lost_claims_far_above_it() -> None:
     replica = Replica(*TO_LEAD)
     replica.hears(

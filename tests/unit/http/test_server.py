@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -18,7 +22,7 @@ from controller.http import limits
 from controller.http.limits import AllowedHosts
 from controller.http.server import Exporter
 from metrics.measures import BY_NAME, MEASURES
-from metrics.recorder import Recorder
+from metrics.recorder import CREATED_SERIES, Recorder
 from tests.unit.http.serving import LEADING, LOADING, STANDBY, Process, get, serving
 
 
@@ -61,6 +65,44 @@ def test_kafkas_own_name_shows_the_same_value() -> None:
 
     assert recorder.registry.get_sample_value("kafka_controller_kafkacontroller_activecontrollercount") == 1
     assert recorder.registry.get_sample_value("kafka_controller_kafkacontroller_offlinepartitionscount") == 4
+
+
+@pytest.mark.parametrize("ending", ["_total", "persec"])
+def test_an_unclean_election_is_counted_where_published_dashboards_look(ending: str) -> None:
+    recorder, alias = Recorder(), f"kafka_controller_controllerstats_uncleanleaderelections{ending}"
+    assert recorder.registry.get_sample_value(alias) == 0
+
+    recorder.record("unclean_elections", 2)
+    recorder.record("unclean_elections")
+
+    assert recorder.registry.get_sample_value(alias) == 3
+
+
+def test_the_process_itself_is_measured() -> None:
+    recorder = Recorder()
+
+    assert (recorder.registry.get_sample_value("process_cpu_seconds_total") or 0) > 0
+    assert (recorder.registry.get_sample_value("process_resident_memory_bytes") or 0) > 0
+    assert (recorder.registry.get_sample_value("process_start_time_seconds") or 0) > 0
+
+
+@pytest.mark.parametrize(("wanted", "is_shown"), [(None, False), ("true", False), ("false", True)])
+def test_the_series_created_are_shown_only_on_request(wanted: str | None, is_shown: bool) -> None:
+    """In a process of its own: the library reads the variable once."""
+    script = (
+        "from metrics.recorder import Recorder; from metrics.exposition import exposition; recorder = Recorder(); "
+        "recorder.expect('notices', [('a',)]); "
+        "print(*(exposition(recorder.registry, accept)[0].decode() for accept in ('', 'application/openmetrics-text')))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != CREATED_SERIES}
+    environment |= {} if wanted is None else {CREATED_SERIES: wanted}
+
+    found = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "notices_total" in found.stdout
+    assert ("_created" in found.stdout) is is_shown
 
 
 @pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
@@ -141,6 +183,7 @@ def test_every_replica_knows_who_leads() -> None:
             "set_aside": [],
             "warnings": [],
             "failing": [],
+            "is_released": False,
         }
 
     asyncio.run(scenario())
@@ -294,6 +337,35 @@ def test_a_client_that_does_not_speak_http_is_one_short_line(caplog: pytest.LogC
     asyncio.run(story())
     assert len(caplog.records) <= 1
     assert all(record.exc_info is None and len(record.getMessage()) < 400 for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
+        b"GET / HTTP/9.99999\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n",
+        b"\x16\x03\x01" + bytes(300) + b"\r\n\r\n",
+        bytes(range(256)) * 8 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_no_error(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with serving() as served:
+            (one_line,) = logging.getLogger("controller.http.server").filters
+            vars(one_line)["_next"].clear()
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+            writer.write(sent)
+            assert await reader.read()
+            writer.close()
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(story())
+
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nX-Slow: "])

@@ -1,4 +1,4 @@
-"""Do JAAS settings and Kerberos names mean what they mean to Kafka's own Java classes?
+"""Do JAAS settings and rules for names mean what they mean to Kafka's own Java classes?
 
 `fixtures/sasl/kafka_clients_3_9_1.txt` has what those made of each line.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import parse_jaas
 from controller.security.mechanisms.kerberos_names import NoShortName, ShortNames
+from controller.security.tls.principal_mapping import NoRuleApplies, PrincipalMapping
 from controller.settings.security import Secret
 
 LINES = (Path(__file__).parents[2] / "fixtures" / "sasl" / "kafka_clients_3_9_1.txt").read_text().splitlines()
@@ -40,6 +41,13 @@ def short_name(rule: str, principal: str) -> list[str]:
         return ["bad"]
 
 
+def user(rules: str, name: str) -> list[str]:
+    try:
+        return ["ok", as_hex(PrincipalMapping(rules).user(name))]
+    except (ValueError, NoRuleApplies):
+        return ["bad"]
+
+
 def test_jaas_settings_say_what_they_say_to_java() -> None:
     cases = [case for case in CASES if case[0] == "jaas"]
 
@@ -59,4 +67,18 @@ def test_kerberos_principals_get_the_names_that_java_gives_them() -> None:
     ]
 
     assert differences == []
-    assert len(cases) > 300
+    assert len(cases) > 450
+
+
+def test_certificates_stand_for_the_users_that_java_gives_them() -> None:
+    """Most of these names have line separators, which Java's patterns treat differently than Python's."""
+    cases = [case for case in CASES if case[0] == "ssl"]
+
+    differences = [
+        (text_of(rules), text_of(name), said)
+        for _, rules, name, *said in cases
+        if user(text_of(rules), text_of(name)) != said
+    ]
+
+    assert differences == []
+    assert len(cases) > 150
