@@ -36,7 +36,9 @@ from zk_layout.ids import TopicId, TopicName
 
 # The oldest and the newest; `make versions` walks all, `make nightly` those in between.
 OFTEN = ("2.4.1", "3.9.1")
-VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
+VERSIONS = (
+    "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.9.1", "3.9.2",
+)  # fmt: skip
 """The versions between which the protocol of controllers and brokers changed."""
 
 BY_TOOL = TopicName("by-tool")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.kafka.jars import line_of
 from tests.kafka.running import Chosen
 
 CLASSES_FILE = Path(__file__).with_name("classes.toml")
@@ -57,4 +58,4 @@ def read_classes(version: str, file: Path = CLASSES_FILE) -> Classes:
     Raises:
         msgspec.ValidationError: The file is not as it should be.
     """
-    return msgspec.convert(tomllib.loads(file.read_text())[version], Classes)
+    return msgspec.convert(tomllib.loads(file.read_text())[line_of(version)], Classes)

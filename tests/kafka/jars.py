@@ -9,7 +9,7 @@ from controller.lab.jars import Module, Progress, class_path
 
 _KAFKA = "org.apache.kafka"
 _WITH_TESTS = {
-    "3.9.1": (
+    "3.9": (
         "kafka_2.13",
         "kafka-clients",
         "kafka-group-coordinator",
@@ -21,7 +21,7 @@ _WITH_TESTS = {
         "kafka-storage-api",
         "kafka-tools",
     ),
-    "2.8.2": ("kafka_2.13", "kafka-clients", "kafka-metadata", "kafka-raft"),
+    "2.8": ("kafka_2.13", "kafka-clients", "kafka-metadata", "kafka-raft"),
 }
 _JUNIT = (
     # A compiler that needs only a Java runtime.
@@ -33,18 +33,27 @@ _JUNIT = (
 )
 # Libraries for mocks and certificates. Older releases of Mockito do not know Java 17.
 _BESIDE = {
-    "3.9.1": (
+    "3.9": (
         Module("org.mockito", "mockito-core", "5.10.0"),
         Module("org.mockito", "mockito-junit-jupiter", "5.10.0"),
         Module("org.bouncycastle", "bcpkix-jdk18on", "1.75"),
     ),
-    "2.8.2": (
+    "2.8": (
         Module("org.mockito", "mockito-core", "4.11.0"),
         Module("org.easymock", "easymock", "4.3"),
         Module("org.bouncycastle", "bcpkix-jdk15on", "1.66"),
     ),
 }
-VERSIONS = tuple(_WITH_TESTS)
+VERSIONS = ("3.9.1", "2.8.2", "3.9.2")
+
+
+def line_of(version: str) -> str:
+    """The release line of a version, whose releases have the same tests.
+
+    >>> line_of("3.9.2")
+    '3.9'
+    """
+    return ".".join(version.split(".")[:2])
 
 
 def tests_class_path(version: str, progress: Progress) -> tuple[Path, ...]:
@@ -60,7 +69,7 @@ def tests_class_path(version: str, progress: Progress) -> tuple[Path, ...]:
 
 def _modules(version: str) -> list[Module]:
     return [
-        *(Module(_KAFKA, name, version, with_tests=True) for name in _WITH_TESTS[version]),
-        *_BESIDE[version],
+        *(Module(_KAFKA, name, version, with_tests=True) for name in _WITH_TESTS[line_of(version)]),
+        *_BESIDE[line_of(version)],
         *_JUNIT,
     ]

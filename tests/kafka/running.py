@@ -17,7 +17,7 @@ import msgspec
 
 from controller.lab.java import QUICK_START, find_java
 from controller.lab.process import Process
-from tests.kafka.jars import VERSIONS, tests_class_path
+from tests.kafka.jars import VERSIONS, line_of, tests_class_path
 from tests.kafka.reports import Outcome, Result, read_reports
 
 KEPT = Path(__file__).parents[2] / ".cache" / "kafka-tests"
@@ -26,7 +26,7 @@ WHOLE_CLASS = "(the whole class)"
 _ROOT = Path(__file__).parents[2]
 _SOURCES = Path(__file__).with_name("java")
 # Kafka 2.8 and the libraries that its tests mock with do not know what came later.
-_NEWEST_JAVA = {"2.8.2": 17, "3.9.1": 21}
+_NEWEST_JAVA = {"2.8": 17, "3.9": 21}
 _TEST_LIMIT_S = 240
 _OPEN_PACKAGES = (
     *("java.io", "java.lang", "java.net", "java.nio", "java.nio.file", "java.text", "java.time", "java.util"),
@@ -39,7 +39,7 @@ _SETTINGS = {
         "broker.id": "901",
         "http.port": "0",
         "log.format": "json",
-        "inter.broker.protocol.version": ".".join(version.split(".")[:2]),
+        "inter.broker.protocol.version": line_of(version),
         "controller.preflight.tolerate": "protocol,brokers",
     }
     for version in VERSIONS
@@ -75,7 +75,7 @@ class Runner:
         self._version = version
         self._limit_s = class_limit_s
         self._tell = tell
-        self.java = find_java(newest=_NEWEST_JAVA[version])
+        self.java = find_java(newest=_NEWEST_JAVA[line_of(version)])
         self._jars = tests_class_path(version, tell)
         self._compiled = TemporaryDirectory(prefix="kafka-tests-")
         self._ours = Path(self._compiled.name)

@@ -26,6 +26,7 @@ class RecordedMachine:
 
     def __init__(self, term: Term, journal: Journal, state: ClusterState) -> None:
         self._machine = machine_of(term, state)
+        self._queue, self._transactions = self._machine._queue, self._machine._transactions
         self._journal = journal
         self._journal.begin(term)
         self.turns = 0

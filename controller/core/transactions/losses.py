@@ -19,6 +19,7 @@ from controller.core.transactions.sizes import UNBOUNDED, RequestSizes
 
 LOSSES_TO_BLAME = AT_ONCE
 LEAST_SHARE = 1 / 16  # of the setting: servers are not configured lower than that
+ALIKE_SHARE = 0.9  # numbers in the same znode grow and shrink; less than that is another request
 FIRST_DOUBT_S = 30.0
 LONGEST_DOUBT_S = 600.0
 NOTICE = "lower size limit"
@@ -32,7 +33,7 @@ class Losses:
         self._sizes = sizes
         self._set_bytes = sizes.limit_bytes
         self._harmless_bytes = int(sizes.limit_bytes * LEAST_SHARE)
-        self._in_a_row: dict[Subject, int] = {}
+        self._in_a_row: dict[Subject, tuple[int, int]] = {}  # how often, and the size last time
         self._trust_at: float | None = None
         self._times = 1
         self._is_said = False
@@ -62,7 +63,9 @@ class Losses:
         self._sizes.shared_bytes = min(self._sizes.shared_bytes, max(size_bytes // 2, self._harmless_bytes))
         if subject is None:
             return False
-        times = self._in_a_row[subject] = self._in_a_row.get(subject, 0) + 1
+        times, last_bytes = self._in_a_row.get(subject, (0, 0))
+        times = times + 1 if size_bytes >= ALIKE_SHARE * last_bytes else 1
+        self._in_a_row[subject] = times, size_bytes
         if times < LOSSES_TO_BLAME and size_bytes < self._sizes.doubted_bytes:
             return False
         del self._in_a_row[subject]

@@ -465,6 +465,15 @@ def test_only_losses_in_a_row_count() -> None:
     assert is_sent(desk, large("a", 600))
 
 
+def test_a_much_smaller_request_begins_a_row_of_its_own() -> None:
+    desk = Desk(znode_size_limit=1000)
+    for _ in range(LOSSES_TO_BLAME - 1):
+        desk.refuse_once(large("a", 700))
+
+    assert not [e for e in desk.refuse_once(large("a", 300)) if isinstance(e, Notice)]
+    assert is_sent(desk, large("a", 300))
+
+
 def test_what_is_far_below_the_setting_is_not_blamed() -> None:
     desk = Desk(znode_size_limit=16_000)
     for _ in range(LOSSES_TO_BLAME + 2):
@@ -521,12 +530,12 @@ def test_what_belongs_together_is_parted_where_zookeeper_does_not_take_it() -> N
     desk = Desk(znode_size_limit=2000)
     move = Proposal(A, (Atom((config("a", 500), config("b", 500)), (), after=(config("c", 500),)),))
     sizes = []
-    for _ in range(LOSSES_TO_BLAME + 1):
+    for _ in range(1 + LOSSES_TO_BLAME + 1):
         (sent,) = commits(desk.send(move))
         sizes.append(written(sent))
         lose(desk, sent)
 
-    assert sizes == [["a", "b", "c"], ["a", "b"], ["a", "b"], ["a"]]
+    assert sizes == [["a", "b", "c"], *[["a", "b"]] * LOSSES_TO_BLAME, ["a"]]
 
 
 def test_a_znode_that_comes_near_the_limit_is_warned_of_once() -> None:
