@@ -7,13 +7,16 @@ broker obeys an older one. Of differing settings, the most protective value appl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from controller.preflight.inheriting import BrokerSettings, Inherited, inherited
 from controller.wire.versions import OLDEST, InterBrokerProtocol
 from zk_layout.ids import BrokerId
 
 REMEMBERED_S = 600.0
+DELETION: Final = "delete.topic.enable"
 
 _Reported = TypeVar("_Reported")
 
@@ -78,4 +81,8 @@ class BrokersSettings:
             self.value = inherited(known, self._given)
         elif has_any_answered and not before.are_known:
             self.value = Inherited()
-        return self.value.in_force() != before.in_force()
+        return self._in_force(self.value) != self._in_force(before)
+
+    def _in_force(self, value: Inherited) -> Inherited:
+        """What a term decides by. Only deletions wait until settings are known, unless they are set here."""
+        return replace(value.in_force(), are_known=value.are_known or DELETION in self._given)

@@ -33,7 +33,8 @@ _OPEN_PACKAGES = (
     *("java.util.concurrent", "java.util.regex", "java.util.stream"),
 )
 # A node beside brokers 0, 1, 2, …; below reserved.broker.max.id. It is in charge before there are brokers, so it cannot
-# find out their protocol; and tests give them one, 4.0, that no released version with ZooKeeper has.
+# find out their protocol; and tests give them one, 4.0, that no released version with ZooKeeper has. If it had to find
+# out whether they delete topics, a new term would begin when they have said so.
 _SETTINGS = {
     version: {
         "broker.id": "901",
@@ -41,6 +42,7 @@ _SETTINGS = {
         "log.format": "json",
         "inter.broker.protocol.version": line_of(version),
         "controller.preflight.tolerate": "protocol,brokers",
+        "delete.topic.enable": "true",
     }
     for version in VERSIONS
 }

@@ -147,6 +147,20 @@ def test_until_a_broker_has_answered_nothing_is_deleted_and_no_request_is_droppe
     assert "delete.topic.enable is false now, and was not known" in str(world.emitted)
 
 
+@pytest.mark.parametrize(("given", "terms"), [((), 1), (("delete.topic.enable=true",), 0)])
+def test_that_defaults_become_known_begins_a_new_term_only_where_deletions_have_waited(
+    given: tuple[str, ...], terms: int
+) -> None:
+    world = World(*given, is_new_cluster=True)
+    world.passes()
+
+    world.starts(deleting("true"))
+    world.goes_on(10.0)
+
+    assert next_term(world).deletes_topics is True
+    assert len(changed(world)) == terms
+
+
 def test_brokers_that_refuse_to_tell_leave_what_is_in_the_file_or_kafkas_default() -> None:
     world = World(f"authorizer.class.name={AUTHORIZERS[0]}").runs(Broker(protocol=None))
     world.passes()
