@@ -29,9 +29,11 @@ VERSIONS = ("3.5.9", "3.6.4", "3.8.6")
 
 def jars(version: str) -> tuple[Path, ...]:
     """A server's jars, with what the published module does not ask for."""
-    beside = (Module("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),)
-    beside += (Module("org.xerial.snappy", "snappy-java", "1.1.10.5"),)
-    modules = (Module("org.apache.zookeeper", "zookeeper", version), *beside)
+    modules = [
+        Module("org.apache.zookeeper", "zookeeper", version),
+        Module("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
+        Module("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+    ]
     return class_path(f"zookeeper-{version}", version, lambda: modules)
 
 
