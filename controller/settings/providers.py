@@ -58,16 +58,12 @@ class Providers:
         if name not in self._declared:
             return variable[0]
         kind = self._written.get(f"{PROVIDERS}.{name}.class", "")
-        try:
-            match kind.removeprefix(_PACKAGE):
-                case "FileConfigProvider":
-                    return self._of_file(name, path, key)
-                case "DirectoryConfigProvider":
-                    return self._of_directory(name, path, key)
-                case "EnvVarConfigProvider":
-                    return self._of_environment(name, path, key)
-        except Unresolved as why:
-            raise Unresolved(f"{variable[0]}: {why}") from None
+        kinds = {_FILE: self._of_file, _DIRECTORY: self._of_directory, _ENVIRONMENT: self._of_environment}
+        if (value_of := kinds.get(kind.removeprefix(_PACKAGE))) is not None:
+            try:
+                return value_of(name, path, key)
+            except Unresolved as why:
+                raise Unresolved(f"{variable[0]}: {why}") from None
         is_what = f"= {kind} is a Java class that cannot run here" if kind else "is missing"
         raise Unresolved(
             f"{variable[0]}: {PROVIDERS}.{name}.class {is_what}; supported are {_FILE}, {_DIRECTORY} and "

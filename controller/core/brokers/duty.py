@@ -293,10 +293,13 @@ class Brokers(Duty):
         if isinstance(report.command, LeaderAndIsr):
             self._note_log_directories(report, report.command)
         if isinstance(report.command, StopReplica):
-            for at, error in report.errors.items():
-                if error is ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._memory.note_log_kept(at, report.broker)
+            self._note_logs_kept(report)
         self._refusals.of_partitions(report, out)
+
+    def _note_logs_kept(self, report: Acknowledged) -> None:
+        for at, error in report.errors.items():
+            if error is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._memory.note_log_kept(at, report.broker)
 
     def _note_log_directories(self, report: Acknowledged, command: LeaderAndIsr) -> None:
         for at, error in report.errors.items():

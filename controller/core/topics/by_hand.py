@@ -24,7 +24,6 @@ class TopicsByHand(Duty):
     def __init__(self, shared: Shared) -> None:
         self._cluster = shared.cluster
         self._names: dict[TopicId, TopicName] = {}
-        self._has_followed = False
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Compare the ids that are new, and look for topics that are gone without a request to delete them."""
@@ -36,10 +35,9 @@ class TopicsByHand(Duty):
         if removed:
             text = f"{_listed(removed)} removed without a request to delete: the replicas stay on brokers' disks"
             out.notice("removed topic znode", text)
-        for name in changes.topics if self._has_followed else tuple(self._cluster.topics):
+        for name in tuple(self._cluster.topics) if changes.is_beginning else changes.topics:
             former = changes.topics.get(name)
             self._compare(name, None if former is None else former.topic_id, out)
-        self._has_followed = True
 
     def _compare(self, name: TopicName, former: TopicId | None, out: Outbox) -> None:
         topics = self._cluster.topics
