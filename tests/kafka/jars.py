@@ -44,7 +44,7 @@ _BESIDE = {
         Module("org.bouncycastle", "bcpkix-jdk15on", "1.66"),
     ),
 }
-VERSIONS = ("3.9.1", "2.8.2")
+VERSIONS = ("3.9.1", "3.9.2", "2.8.2")
 
 
 def line_of(version: str) -> str:

@@ -30,7 +30,8 @@ test fails without a reason, passes in spite of one, or passes under another con
 The tests are as Kafka publishes them; invocations that run without ZooKeeper are left out. Of what the tests share,
 this is changed for this controller:
 
-- It is started beside their ZooKeeper.
+- It is started beside their ZooKeeper, and serves clients before a broker has said whether it has an authorizer
+  (`controller.preflight.tolerate`): these tests do not try again.
 - Tests of single requests, which look for the broker that is the controller, find this controller's address; in one
   class they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find
   that broker's.

@@ -41,7 +41,7 @@ _SETTINGS = {
         "http.port": "0",
         "log.format": "json",
         "inter.broker.protocol.version": line_of(version),
-        "controller.preflight.tolerate": "protocol,brokers",
+        "controller.preflight.tolerate": "protocol,brokers,authorizer",
         "delete.topic.enable": "true",
     }
     for version in VERSIONS
