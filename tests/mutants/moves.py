@@ -107,10 +107,10 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
-        "moves in one step to a target of which no one is online",
+        "moves in one step to a target of which not every replica is online",
         RULE,
-        "return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)",
-        "return all(r in isr for r in target)",
+        "all(r in state.isr and cluster.is_online(r, case.at) for r in target)",
+        "all(r in state.isr for r in target)",
         (unit("reassignment"),),
     ),
     Mutant(

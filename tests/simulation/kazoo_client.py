@@ -82,8 +82,10 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._connect_after(0.0)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop; unlike kazoo, without waiting for the answer to the last request."""
+        """Stop; unlike kazoo, without waiting for the answer to the last request, or to an attempt to connect."""
         self._flush()
+        if not self._is_greeted:
+            self._abandon_line()
         self.client._session_callback(KeeperState.CLOSED)
         return True
 
@@ -177,8 +179,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self._connect_after(_RETRY_S)
 
     def _take(self, line: Line, frame: bytes) -> None:
-        if line is not self._line:
-            return
+        if line is not self._line or self.client._stopped.is_set():
+            return  # a client that has stopped waits for no answer
         if not self._is_greeted:
             self._greeted(frame)
             return

@@ -60,22 +60,23 @@ class StatusZnodes:
         self._expiries: list[tuple[int, RequestId]] = []
         self._paused: deque[tuple[int, RequestId]] = deque()
         self._own: dict[RequestId, None] = {}
+        self._proposed: dict[RequestId, RequestStatus] = {}
 
     def take_up(self, now: float) -> None:
         """Continue the requests of earlier terms as soon as their statuses can be read."""
         now_ms = self._text.at_ms(now)
         for request in self._statuses.take_appeared():
             kept = self._statuses.kept.get(request)
-            if kept is None or kept.status is None or self._is_own(request):
+            if kept is None or kept.status is None or self._is_own(request, kept.status):
                 continue
             if kept.status.finished_ms is None:
                 self._ledger.reopen(kept.status, request, now_ms)
             else:
                 self._retain(request, min(kept.status.finished_ms, now_ms))
 
-    def _is_own(self, request: RequestId) -> bool:
-        """Whether this term has just written it."""
-        is_own = request in self._own
+    def _is_own(self, request: RequestId, status: RequestStatus) -> bool:
+        """Whether this term has just written it, even if that is not settled yet."""
+        is_own = request in self._own or self._proposed.get(request) == status
         self._own.pop(request, None)
         return is_own
 
@@ -127,6 +128,7 @@ class StatusZnodes:
         )
         writes = (counted, Create(ReassignmentStatusAddress(request), status))
         why = f"request {request} ({asked.origin}) concerns {len(asked.entries)} partitions"
+        self._proposed[request] = status
         return [self._proposal(ROOT, writes, why, _Memo(request, status, asked))]
 
     def updates(self, now: float) -> Iterator[Proposal]:
@@ -186,6 +188,7 @@ class StatusZnodes:
         """Take the outcome of a write; after a refusal, the znodes read again show what is left to do."""
         memo = proposal.memo
         assert isinstance(memo, _Memo)
+        self._proposed.pop(memo.request, None)
         if isinstance(outcome, Accepted):
             self._written(memo, out)
             return

@@ -50,7 +50,7 @@ class ReassignmentFolder(TopicDuty):
         self._memory = memory
         self._is_older_than_entries = is_older_than_entries
         self._state = shared.state.reassignments
-        self._removed: dict[TopicName, dict[PartitionId, None]] = {}
+        self._removed: dict[TopicName, dict[PartitionId, Replicas | None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
         self._doubted: dict[TopicPartition, Zxid] = {}
         self._behind: dict[TopicPartition, Zxid] = {}
@@ -91,7 +91,9 @@ class ReassignmentFolder(TopicDuty):
             return
         self._void.pop(at, None)
         if former is not None:
-            self._removed.setdefault(at.topic, {})[at.partition] = None
+            topic = self._cluster.topics.get(at.topic)
+            is_unread = topic is None or _is_unread(topic, topic.partitions.get(at.partition))
+            self._removed.setdefault(at.topic, {})[at.partition] = former.replicas if is_unread else None
 
     def _doubt_leftovers(self, out: Outbox) -> None:
         """Ignore requests left by a controller that does not maintain /admin/reassignments.
@@ -205,8 +207,10 @@ class ReassignmentFolder(TopicDuty):
         for number in sorted(step.numbers) if children or removed else ():
             at, held, child = TopicPartition(topic.name, number), topic.partitions.get(number), children.get(number)
             if child is None:
-                if number in removed and held is not None and held.assignment.is_moving and not _is_unread(topic, held):
-                    yield at, None
+                if number in removed and held is not None and not _is_unread(topic, held):
+                    asked_for = removed[number]  # another move may have begun while no one could see it
+                    if held.assignment.is_moving and asked_for in (None, held.assignment.target):
+                        yield at, None
             elif child.replicas is not None and not _is_unread(topic, held) and self._void.get(at) != child.mzxid:
                 target = held.assignment.target if held is not None else ()
                 is_older = at in cluster.legacy and self._is_older_than_entries(child.mzxid)

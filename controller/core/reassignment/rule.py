@@ -54,8 +54,8 @@ def begin(
 
     Replicas that only an earlier target was adding leave at once; if they are the only in-sync ones, the request is
     refused unless it is forced. A move in its last stage has arrived: a new one starts from its target, for the removed
-    replicas may be gone already. If the whole target is in sync, as after reordering or shrinking, the move is done in
-    one step. Brokers to be added must be alive, unless the move `may_wait` for them.
+    replicas may be gone already. If the whole target is in sync and online, as after reordering or shrinking, the move
+    is done in one step. Brokers to be added must be alive, unless the move `may_wait` for them.
 
     Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
     within the call.
@@ -74,11 +74,9 @@ def begin(
 
 
 def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:
-    """Whether all replicas of a target are in sync, and one of them can lead."""
-    if case.state is None:
-        return True
-    isr = case.state.isr
-    return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)
+    """Whether all replicas of a target are in sync and online: an offline one is about to leave the ISR."""
+    state = case.state
+    return state is None or all(r in state.isr and cluster.is_online(r, case.at) for r in target)
 
 
 def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Refusal:

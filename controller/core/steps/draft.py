@@ -201,7 +201,7 @@ class Draft:
         together = sorted(self._assignments.keys() | self._owed.keys())
         znodes = (*self._topic_write(), *self._deletions_write(), *self.along)
         if znodes or self.before or self.after:
-            first = [n for n in together if n in self._states and self._had_strays(n)]
+            first = [n for n in together if n in self._states and (self._had_strays(n) or self._only_drops(n))]
             last = [n for n in together if n in self._states and n not in first]
             before, states = ([w for n in some for w in self._state_writes(n)] for some in (first, last))
             why = self._reasons(together) or (self.shows,)
@@ -255,6 +255,15 @@ class Draft:
         """Whether strays must leave the ISR before the topic's znode may list one of them."""
         held = self.topic.partitions[number]
         return held.state is not None and bool(strays(held.assignment, held.state))
+
+    def _only_drops(self, number: PartitionId) -> bool:
+        """Whether replicas leave and none is added: none that is in sync may leave before others are chosen to lead.
+
+        Without the topic's znode in the same transaction, the version of the state is what protects it.
+        """
+        assignment = self._assignments.get(number)
+        dropped = () if assignment is None else self.topic.partitions[number].assignment.replicas
+        return assignment is not None and not assignment.adding and any(r not in assignment.replicas for r in dropped)
 
     def _state_writes(self, number: PartitionId) -> Iterable[Write]:
         held, state = self.topic.partitions[number], self._states[number]

@@ -3,7 +3,8 @@
 A server hangs up, without an answer, on a request above its jute.maxbuffer. If that is lower than the setting here,
 only lost connections show it. The largest transaction in flight is blamed once connections were lost over it several
 times in a row: nothing as large is sent for a while, so whatever can be written smaller is, and the rest is refused as
-too large. After that pause the setting counts again, since chance may have misled us; then one loss is enough.
+too large. After that pause the setting counts again, since chance may have misled us. One more loss over as much, or
+nearly as much, is enough then, and lowers the limit further.
 
 Never blamed: what is no larger than something ZooKeeper has accepted in this term, or far below the setting.
 
@@ -20,6 +21,7 @@ from controller.core.transactions.sizes import UNBOUNDED, RequestSizes
 LOSSES_TO_BLAME = AT_ONCE
 LEAST_SHARE = 1 / 16  # of the setting: servers are not configured lower than that
 ALIKE_SHARE = 0.9  # numbers in the same znode grow and shrink; less than that is another request
+FURTHER_SHARE = 0.95  # each byte less would cost another connection
 FIRST_DOUBT_S = 30.0
 LONGEST_DOUBT_S = 600.0
 NOTICE = "lower size limit"
@@ -66,11 +68,10 @@ class Losses:
         times, last_bytes = self._in_a_row.get(subject, (0, 0))
         times = times + 1 if size_bytes >= ALIKE_SHARE * last_bytes else 1
         self._in_a_row[subject] = times, size_bytes
-        if times < LOSSES_TO_BLAME and size_bytes < self._sizes.doubted_bytes:
+        if times < LOSSES_TO_BLAME and size_bytes < ALIKE_SHARE * self._sizes.doubted_bytes:
             return False
         del self._in_a_row[subject]
-        self._sizes.doubted_bytes = min(self._sizes.doubted_bytes, size_bytes)
-        self._sizes.limit_bytes = min(self._sizes.limit_bytes, size_bytes - 1)
+        self._doubt(size_bytes)
         self._trust_at = out.now + doubled_s(self._times, FIRST_DOUBT_S, LONGEST_DOUBT_S)
         if not self._is_said:
             self._is_said = True
@@ -82,6 +83,14 @@ class Losses:
             )
             out.notice(NOTICE, text)
         return True
+
+    def _doubt(self, size_bytes: int) -> None:
+        """Lower the limit below this size, and to the lowest that was found before."""
+        doubted_bytes = self._sizes.doubted_bytes
+        if size_bytes < doubted_bytes < UNBOUNDED:
+            size_bytes = max(int(FURTHER_SHARE * size_bytes), self._harmless_bytes + 1)
+        self._sizes.doubted_bytes = min(doubted_bytes, size_bytes)
+        self._sizes.limit_bytes = self._sizes.doubted_bytes - 1
 
     def look(self, now: float) -> None:
         """Trust the setting again after a while."""

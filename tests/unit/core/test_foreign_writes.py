@@ -196,6 +196,25 @@ def test_who_is_in_the_isr_but_no_replica_is_not_in_sync_when_it_becomes_one() -
     assert not atom.after
 
 
+@pytest.mark.parametrize(("after", "comes_first"), [("1", True), ("1,2", False)])
+def test_the_state_of_a_partition_that_only_loses_replicas_is_written_before_the_topic(
+    after: str, comes_first: bool
+) -> None:
+    """Its version shows whether a leader has changed the ISR, where one transaction cannot hold both."""
+    term = Term("1,2,3")
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    term.fold(present(TopicAddress(AT.topic), Topic({AT.partition: Assignment(ids("1,3"))}, None), stat))
+    term.fold(present(StateAddress(AT.topic, AT.partition), state(3, "3,1"), stat))
+    draft = Draft(term.cluster.topics[AT.topic], term.cluster)
+    adding = ids("2") if after == "1,2" else ()
+
+    draft.take(AT.partition, Change("as asked", Assignment(ids(after), adding=adding), state=state(1, "1", 4)))
+
+    (atom,) = draft.atoms()
+    states = [[type(w.address) for w in some] == [StateAddress] for some in (atom.before, atom.after)]
+    assert states == [comes_first, not comes_first]
+
+
 def test_who_is_in_the_isr_but_no_replica_keeps_its_copy_until_the_replicas_are_in_sync() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,3", "state orders-0 leader=1 isr=1,2")
 

@@ -6,15 +6,18 @@ import pytest
 
 from controller.core.messages.effects import Delete
 from controller.core.reassignment.folder import ReassignmentFolder
+from controller.core.steps.draft import Draft
+from controller.core.steps.step import Step
 from tests.scenarios.commands import _state
-from tests.unit.core.builders import AT, Term, commits, ids
+from tests.unit.core.builders import AT, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
 from zk_layout.codec import Malformed
-from zk_layout.facts import Stat, present
+from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
-from zk_layout.znodes.topics import Topic, TopicAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 FOLDER = "/admin/reassignments"
 ON = "set keeps_reassignment_znodes=true"
@@ -282,3 +285,27 @@ def test_a_child_waits_for_a_topic_that_may_not_be_read_and_goes_when_that_is_go
 
     term.state.allow(topic.path)
     assert deleted() == [child.path]
+
+
+@pytest.mark.parametrize(("asked_for", "is_cancelled"), [("3", False), ("2", True)])
+def test_a_child_that_was_removed_while_its_topic_was_unreadable_cancels_only_a_move_to_what_it_asked_for(
+    asked_for: str, *, is_cancelled: bool
+) -> None:
+    """A controller that ignores the folder may have begun another move before."""
+    term, topic, child = Term("1,2,3"), TopicAddress(AT.topic), ReassignmentAddress(*AT)
+    folder = ReassignmentFolder(term.shared, term.memory.folder, lambda _: False)
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    term.state.refuse(topic.path, "no permission", topic)
+    term.fold(present(child, Reassignment(ids(asked_for)), stat))
+    term.follow(folder)
+    term.fold(absent(child, Zxid(20)))
+    term.follow(folder)
+
+    moving = Topic({AT.partition: Assignment(ids("2,1"), adding=ids("2"), removing=ids("1"))}, None)
+    term.fold(present(topic, moving, stat), present(StateAddress(*AT), state(1, "1"), stat))
+    term.follow(folder)
+    draft = Draft(term.cluster.topics[AT.topic], term.cluster)
+    step = Step(AT.topic, {AT.partition: None}, draft)
+    folder.open_step(step, term.out())
+
+    assert draft.touches(AT.partition) is is_cancelled

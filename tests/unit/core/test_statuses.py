@@ -6,10 +6,14 @@ import pytest
 
 from controller.core.messages.events import ReadRefused
 from controller.core.progress import status_znodes
+from controller.core.progress.duty import LookAfterMoves, RequestProgress
 from tests.simulation.zookeeper import SetData
+from tests.unit.core.builders import Term, commits, ids, state
 from tests.unit.traps.play import Play, some
-from zk_layout.ids import TopicName
-from zk_layout.znodes.topics import TopicAddress
+from zk_layout.facts import Stat, present
+from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 STATUS = "/admin/reassign_partitions_status/1"
 
@@ -181,3 +185,31 @@ def test_a_request_ends_with_its_topic_even_if_that_could_not_be_read_when_it_wa
 
     assert some(lines, "delete /brokers/topics/orders v")
     assert some(lines, "request 1", "1 deleted")
+
+
+def test_a_status_that_is_read_before_its_write_is_settled_is_not_taken_for_an_earlier_terms() -> None:
+    """Two requests of one id ended the term when both were finished."""
+    term = Term("1,2,3")
+    duty = RequestProgress(term.shared)
+    topic, number = TopicName("o"), PartitionId(0)
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    moving_now = Topic({number: Assignment(ids("1,2"), adding=ids("2"))}, None)
+    term.fold(present(TopicAddress(topic), moving_now, stat), present(StateAddress(topic, number), state(1, "1"), stat))
+    term.follow(duty)
+    term.propose(duty)
+    term.now = 60.0
+    duty.woke(LookAfterMoves(), term.out())
+    (opening,) = commits(term.propose(duty))
+    root, status = opening.writes
+    facts = [present(w.address, w.value, Stat(Zxid(20), Zxid(20), ZnodeVersion(0))) for w in (status, root)]  # type: ignore[union-attr]
+
+    term.refuse(opening, facts[0])
+    term.follow(duty)
+    term.read(facts[1])
+    term.follow(duty)
+    moved = Topic({number: Assignment(ids("1,2"))}, None)
+    at = Stat(Zxid(10), Zxid(30), ZnodeVersion(1))
+    term.fold(present(TopicAddress(topic), moved, at), present(StateAddress(topic, number), state(1, "1,2", 4), at))
+    term.follow(duty)
+
+    assert [len(commit.writes) for commit in commits(term.propose(duty))] == [1]

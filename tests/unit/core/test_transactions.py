@@ -499,6 +499,38 @@ def test_what_was_found_too_large_is_tried_again_after_a_while_and_one_loss_is_e
     assert pauses == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0]
 
 
+def test_while_a_limit_is_doubted_one_loss_over_nearly_as_much_lowers_it_by_more_than_a_byte() -> None:
+    desk = Desk(znode_size_limit=1000)
+    lose_in_a_row(desk, large("a", 600))
+
+    desk.refuse_once(large("c", 590, C))
+
+    sent = commits(desk.send(large("a", 570), large("c", 540, C)))
+    assert [written(commit) for commit in sent] == [["c"]]
+
+
+def test_after_the_pause_a_loss_over_more_brings_back_the_lowest_limit_found() -> None:
+    desk = Desk(znode_size_limit=1000)
+    lose_in_a_row(desk, large("a", 600))
+    desk.now += FIRST_DOUBT_S
+    desk.transactions.settle(desk.out())
+
+    desk.refuse_once(large("c", 800, C))
+
+    assert not is_sent(desk, large("a", 600))
+
+
+def test_a_limit_is_not_lowered_below_what_zookeeper_has_accepted() -> None:
+    desk = Desk(znode_size_limit=1000)
+    (commit,) = commits(desk.send(large("b", 580, B)))
+    desk.accept(commit)
+    lose_in_a_row(desk, large("a", 600))
+
+    desk.refuse_once(large("c", 590, C))
+
+    assert is_sent(desk, large("b", 580, B))
+
+
 def test_a_limit_that_was_found_is_forgotten_once_as_much_is_accepted() -> None:
     desk = Desk(znode_size_limit=1000)
     lose_in_a_row(desk, large("a", 600))
