@@ -285,7 +285,9 @@ class Claimant:
             self._found = found
             _log.info("pre-flight passed", **found)
 
-    async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> events.ClaimOutcome:
+    async def claim(
+        self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False, surpass: int = -1
+    ) -> events.ClaimOutcome:
         """Try to become the controller, and return the outcome.
 
         Checks first for whatever would end the term at once: a claim that is won and given up again raises the epoch.
@@ -299,7 +301,7 @@ class Claimant:
                 with contextlib.suppress(Refused):  # the term reports what it cannot write
                     await self._session.prepare()
             outcome = await self._session.claim(
-                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
+                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours, surpass=surpass
             )
         except SessionEnded as error:
             return events.ClaimFailed(str(error))

@@ -354,7 +354,10 @@ class Daemon:
     async def _claim(self, order: Claim) -> None:
         try:
             outcome = await self._claimant.claim(
-                replace=order.replace, raise_by=order.raise_by, replaces_ours=order.replaces_ours
+                replace=order.replace,
+                raise_by=order.raise_by,
+                replaces_ours=order.replaces_ours,
+                surpass=order.surpass,
             )
         except Exception as error:
             _log.exception("a claim failed; trying again later")

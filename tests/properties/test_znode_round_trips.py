@@ -172,7 +172,7 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     StateAddress(TopicName("t"), PartitionId(0)): st.builds(
         PartitionState, st.integers(-2, 99), st.integers(0, 2**31 - 2), ids, replicas, st.sampled_from((0, 1))
     ),
-    ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53)),
+    ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53), st.none() | ids),
     ControllerEpochAddress(): st.integers(0, 2**31 - 2).map(ControllerEpoch),
     LegacyReassignmentAddress(): st.builds(
         LegacyReassignment, st.lists(st.builds(LegacyMove, names, ids, replicas)).map(tuple)

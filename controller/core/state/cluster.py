@@ -22,6 +22,7 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
+from controller.core.state.writer_epochs import WriterEpochs
 from zk_layout.catalog import Address, address_of
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, absent
@@ -93,6 +94,7 @@ class ClusterState:
         self.changes = OpenChanges()
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement)
+        self.writer_epochs = WriterEpochs()
         self.brokers: dict[BrokerId, Broker] = {}
         self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
@@ -207,7 +209,7 @@ class ClusterState:
         address = fact.address
         match address:
             case StateAddress():
-                self._complain_of(fact, is_news=self.topics.apply_state(address.topic, address.partition, fact))
+                self._apply_state(address, fact)
             case TopicAddress():
                 self._complain_of(fact, is_news=self.topics.apply_topic(address.topic, fact))
             case PartitionAddress():
@@ -243,6 +245,10 @@ class ClusterState:
                     self._apply_lone(address, fact)
                 if isinstance(address, AclAddress):
                     self.changes.rights[address] = None  # readers wait for this, even if the value is unchanged
+
+    def _apply_state(self, address: StateAddress, fact: Fact) -> None:
+        self.writer_epochs.saw(fact)
+        self._complain_of(fact, is_news=self.topics.apply_state(address.topic, address.partition, fact))
 
     def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
         """Fold in a znode known by its path alone."""
