@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "leads below the epochs that a KRaft controller has left in partitions",
         "controller/core/turn/surpassing.py",
-        "if written.highest < own:",
-        "if written.highest < own or own:",
+        "if written.highest <= own:",
+        "if written.highest <= own or own:",
         (unit("surpassing"), story("partitions_carry_a_higher_epoch"), "tests/simulation/test_rolled_back.py"),
         unseen="no world has had a KRaft controller",
     ),

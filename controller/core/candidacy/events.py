@@ -133,7 +133,7 @@ class TermFailed(Struct, frozen=True):
 
 
 class TermSurpassed(Struct, frozen=True):
-    """Partitions' states carry `epoch`, and this term's is not above it: another term with a higher one must follow."""
+    """Partitions' states carry `epoch`, and this term's is lower: another term with a higher one must follow."""
 
     reason: str
     epoch: ControllerEpoch

@@ -41,6 +41,7 @@ from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddres
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress
+from zk_layout.znodes.migration import MigrationAddress
 from zk_layout.znodes.notifications import (
     ConfigChange,
     ConfigChangeAddress,
@@ -230,7 +231,13 @@ class ClusterState:
                 self._apply_broker(address.broker, fact, is_news=is_news)
             case configs.UserConfigAddress():
                 self.users.apply(address, fact, self.changes)
-            case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | SwitchoverAddress():
+            case (
+                ControllerAddress()
+                | ControllerEpochAddress()
+                | MigrationAddress()
+                | ReleaseAddress()
+                | SwitchoverAddress()
+            ):
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():
                 pass  # remnants are not tracked, and replicas' own znodes are for operators

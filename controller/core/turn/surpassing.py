@@ -17,12 +17,12 @@ from zk_layout.ids import ControllerEpoch
 
 
 def surpass(written: WriterEpochs, own: ControllerEpoch, out: Outbox) -> None:
-    """End a term that has just loaded, before it decides anything, if its epoch is not above those in the states.
+    """End a term that has just loaded, before it decides anything, if a state carries a higher epoch than its own.
 
     An epoch that is too high to rise above is named instead; states that this controller writes no longer have it.
     """
     found = f"{written.path} carries controller epoch {written.highest}"
-    if written.highest < own:
+    if written.highest <= own:
         return
     if written.highest <= HIGHEST_SURPASSED_EPOCH:
         out.claim_above(written.highest, f"{found}, and this term has {own}")

@@ -1,4 +1,4 @@
-"""A term whose epoch is not above what partitions' states carry decides nothing, and says what the next one needs."""
+"""A term with a lower epoch than partitions' states carry decides nothing, and says what the next one needs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def loaded_with(*epochs: int) -> list[Event]:
     return [Observed((*live, znode, *states)), Loaded()]
 
 
-@pytest.mark.parametrize("highest", [EPOCH, EPOCH + 50, HIGHEST_SURPASSED_EPOCH])
-def test_a_term_at_or_below_what_states_carry_ends_before_it_decides_anything(highest: int) -> None:
+@pytest.mark.parametrize("highest", [EPOCH + 1, EPOCH + 50, HIGHEST_SURPASSED_EPOCH])
+def test_a_term_below_what_states_carry_ends_before_it_decides_anything(highest: int) -> None:
     term = machine()
 
     effects = term.turn(loaded_with(3, highest, 4), 0.0)
@@ -43,8 +43,10 @@ def test_a_term_at_or_below_what_states_carry_ends_before_it_decides_anything(hi
     assert term.turn([Loaded()], 1.0) == []
 
 
-def test_a_term_above_what_states_carry_leads() -> None:
-    effects = machine().turn(loaded_with(3, EPOCH - 1, -1), 0.0)
+@pytest.mark.parametrize("highest", [EPOCH - 1, EPOCH])
+def test_a_term_that_is_not_below_what_states_carry_leads(highest: int) -> None:
+    """Whoever follows one with an equal epoch is above it."""
+    effects = machine().turn(loaded_with(3, highest, -1), 0.0)
 
     assert not [e for e in effects if isinstance(e, StepDown)]
     assert [e for e in effects if isinstance(e, Tell)]
