@@ -69,11 +69,17 @@ def own_replicas(seen: Seen) -> Iterator[Finding]:
         yield ok(check, "no replica of this controller is registered", BROKERS)
         return
     text = (
-        f"{counted(len(seen.replicas), 'replica')} of this controller registered as brokers ({listed(seen.replicas)}): "
+        f"{counted(len(seen.replicas), 'replica')} of this controller registered as brokers ({listed(seen.replicas)})"
     )
-    text += 'KRaft would wait for them for ever ("Still waiting for ZK brokers")'
-    hint = "once every broker has the migration's settings, hand the cluster back: kafka-zk-controller release"
-    yield stop(check, text, BROKERS, hint)
+    if seen.phase is MigrationPhase.WAITING and seen.migrates_everywhere:
+        text += ': KRaft waits for them ("Still waiting for ZK brokers"), though every broker is ready'
+        hint = "a leader makes way within seconds; if it does not, hand the cluster back: kafka-zk-controller release"
+        yield stop(check, text, BROKERS, hint)
+    else:
+        hint = (
+            "a leader makes way once every broker has the setting, if it may describe brokers' configs; else `release`"
+        )
+        yield warning(check, f"{text}: KRaft will wait for them", BROKERS, hint)
 
 
 def brokers(seen: Seen) -> Iterator[Finding]:

@@ -21,11 +21,11 @@ from controller.migration.findings import (
     warning,
 )
 from controller.migration.sightings import Seen
+from controller.preflight.leaving import ENABLED
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from zk_layout.ids import BrokerId
 
 PROTOCOL = "inter.broker.protocol.version"
-ENABLED = "zookeeper.metadata.migration.enable"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 BROKER_ID, HIGHEST_SET, GENERATES = "broker.id", "reserved.broker.max.id", "broker.id.generation.enable"
 CONTROL_PLANE = "control.plane.listener.name"

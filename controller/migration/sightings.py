@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from controller.core.candidacy.migrating import MigrationPhase, migration_phase
 from controller.core.state.cluster import ClusterState
+from controller.preflight.leaving import ENABLED
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.codec import Malformed
 from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, PartitionId, TopicName
@@ -126,6 +127,12 @@ class Seen:
             if key in answer.settings:
                 found.setdefault(answer.settings[key], []).append(broker)
         return found
+
+    @property
+    def migrates_everywhere(self) -> bool:
+        """Whether every registered broker reports that it waits for a KRaft quorum."""
+        enabled = {b for value, some in self.settings(ENABLED).items() if value.lower() == "true" for b in some}
+        return bool(self.brokers) and enabled >= set(self.brokers)
 
     @property
     def oldest_protocol(self) -> InterBrokerProtocol | None:

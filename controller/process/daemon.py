@@ -244,6 +244,7 @@ class Daemon:
             warnings=self._claimant.warnings,
             failing=self._troubles.now(),
             is_released=seen is not None and seen.is_released,
+            migration=self._claimant.migration.value,
         )
 
     def _refuses_clients(self) -> bool:

@@ -100,7 +100,11 @@ TRAPS: dict[str, tuple[Plant, Trap, Result, str]] = {
         lambda w: w.write("/latest_producer_id_block", b"").creates(TopicName("__transaction_state"), {0: (1, 2)}),
         Trap.PRODUCER_IDS, Result.STOP, "from 0 on a second time"),
     "replicas of this controller": (
-        lambda w: w.starts(901, Broker(), is_ours=True), Trap.OWN_REPLICAS, Result.STOP, "901"),
+        lambda w: w.starts(901, Broker(), is_ours=True), Trap.OWN_REPLICAS, Result.WARNING, "901"),
+    "a replica that does not make way": (
+        lambda w: w.all_have(zookeeper_metadata_migration_enable="true").starts(901, Broker(), is_ours=True).has(
+            MigrationAddress(), Migration(3000, 5)),
+        Trap.OWN_REPLICAS, Result.STOP, "though every broker is ready"),
     "a topic that waits for its deletion": (
         lambda w: w.write("/admin/delete_topics/old", b""), Trap.DELETIONS, Result.WARNING, "old"),
     "a topic without an id": (
