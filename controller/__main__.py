@@ -13,6 +13,7 @@ import click
 # Each is imported when it is used: most need far less than the daemon.
 _COMMANDS = {
     "metrics": "controller.commands.listings",
+    "migration": "controller.commands.migration",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
     "replay": "metrics.replay.commands.cli",

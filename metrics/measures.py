@@ -70,6 +70,7 @@ ELECTION = (
     _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
     _gauge("is_ready", "1 while this process leads, or could lead if it had to, else 0; /readyz says why."),
     _gauge("phase", "1 for the phase that this process is in, 0 for the others.", ("phase",)),
+    _gauge("migration_phase", "1 for the phase of a migration to KRaft that is seen, 0 for the others.", ("phase",)),
     _gauge("released", "1 while the cluster is released to Kafka's own controllers, else 0."),
     _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
     _counter("elections_won", "Elections that this process has won."),

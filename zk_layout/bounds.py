@@ -17,6 +17,9 @@ INT64_MAX: Final = 2**63 - 1
 # Ids are given one by one: a higher one would leave no room for the next.
 HIGHEST_REQUEST_ID: Final = INT32_MAX - 2**20
 LEADER_DURING_DELETION: Final = -2
+# A claim rises above epochs up to this one, which no count of elections reaches. A higher one is a mistake, and a claim
+# above it would leave little room for those to come.
+HIGHEST_SURPASSED_EPOCH: Final = 2**30
 
 Broker = Annotated[BrokerId, Meta(ge=0, le=INT32_MAX)]
 Brokers = tuple[Broker, ...]

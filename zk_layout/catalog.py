@@ -21,6 +21,7 @@ from zk_layout.znodes import (
     controller_ids,
     delegation_tokens,
     features,
+    migration,
     notifications,
     partition_state,
     producer_ids,
@@ -55,6 +56,7 @@ Address = (
     | configs.UserClientConfigAddress
     | configs.ClientConfigAddress
     | features.FeatureAddress
+    | migration.MigrationAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
@@ -85,6 +87,7 @@ Value = (
     | notifications.ConfigChange
     | configs.Config
     | features.Features
+    | migration.Migration
     | replica_deletions.ReplicaDeletions
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
@@ -212,6 +215,8 @@ _ROWS = (
         switchover.SwitchoverAddress, switchover.Switchover, switchover.decode, switchover.encode),
     Family("/feature",
         features.FeatureAddress, features.Features, features.decode, features.encode),
+    Family("/migration",
+        migration.MigrationAddress, migration.Migration, migration.decode, migration.encode),
     Family("/latest_producer_id_block",
         producer_ids.ProducerIdBlockAddress, producer_ids.ProducerIdBlock, producer_ids.decode, producer_ids.encode),
     Family(rf"{delegation_tokens.ROOT}/{_NAME}",

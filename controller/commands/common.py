@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 from rich.console import Console
 
-from controller.settings import BadSettings, load
+from controller.settings import BadSettings, Settings, load
 from controller.settings.kinds import SERVERS
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
@@ -63,11 +63,15 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
         except ValueError as error:
             fail(f"--zookeeper: {error}", MISUSED)
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
+    return settings_of(config).zookeeper
+
+
+def settings_of(config: Path | None) -> Settings:
+    """A replica's settings. Ends the process if they are not valid."""
     try:
-        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
+        return load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
         fail("\nerror: ".join(error.problems), MISUSED)
-    return settings.zookeeper
 
 
 def still_trying(reason: str) -> None:

@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.zk import preparation, protocol
+from controller.core.candidacy.migrating import MigrationPhase
+from controller.zk import inspection, preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from zk_layout import catalog
@@ -76,7 +77,7 @@ class Leadership(Struct, frozen=True):
     """The holder of `/controller`, and the replicas that run.
 
     Shape:
-        `replicas` are by id; one whose znode cannot be read is None.
+        `replicas` are by id; one whose znode cannot be read is None. `migration` is the phase of one to KRaft.
     """
 
     controller: BrokerId | None
@@ -84,6 +85,7 @@ class Leadership(Struct, frozen=True):
     epoch: ControllerEpoch | None
     released: Release | None
     replicas: dict[BrokerId, Replica | None]
+    migration: MigrationPhase = MigrationPhase.NONE
 
 
 async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool = False) -> Outcome:
@@ -169,7 +171,9 @@ async def leadership(bridge: Bridge) -> Leadership:
     """
     names, _ = await bridge.children(replicas.ROOT)
     ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
-    found, (epoch, _) = await asyncio.gather(_look(bridge), bridge.get(_EPOCH.path))
+    found, (epoch, _), phase = await asyncio.gather(
+        _look(bridge), bridge.get(_EPOCH.path), inspection.migration(bridge)
+    )
     words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
     return Leadership(
@@ -178,6 +182,7 @@ async def leadership(bridge: Bridge) -> Leadership:
         ControllerEpoch(number) if isinstance(number, int) else None,
         found.released,
         dict(zip(ids, words, strict=True)),
+        phase,
     )
 
 

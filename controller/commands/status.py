@@ -18,6 +18,7 @@ from rich.text import Text
 from controller.commands import handover
 from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.commands.handover import Leadership
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.http import client
 from controller.settings.table import HTTP_HOST, HTTP_PORT
 
@@ -94,11 +95,15 @@ def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> N
 
 def _print_all(found: Leadership) -> None:
     holder = "vacant" if found.controller is None else str(found.controller)
-    kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
+    is_kraft = found.migration in (MigrationPhase.COPYING, MigrationPhase.DUAL_WRITE)
+    other = ", a KRaft controller" if is_kraft else ", a broker"
+    kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else other
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:
         click.echo(f"released to Kafka's own controllers {handover.who_released(found.released)}")
         click.echo("undo: kafka-zk-controller release --undo")
+    if found.migration is not MigrationPhase.NONE:
+        click.echo(f"migration to KRaft: {found.migration}; kafka-zk-controller migration --check says more")
     if not found.replicas:
         click.echo("no replica of this controller runs")
         return

@@ -24,6 +24,7 @@ from controller.core.turn.duty import Duty
 from controller.core.turn.event_queue import EventQueue
 from controller.core.turn.intake import Intake
 from controller.core.turn.shared import at_beginning
+from controller.core.turn.surpassing import surpass
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
@@ -179,6 +180,7 @@ class Machine:
             case events.Loaded():
                 self._is_loaded = True
                 self._state.begin()
+                surpass(self._state.writer_epochs, self._cluster.controller_epoch, out)
             case events.ResignationAsked():
                 self._is_draining = True
             case _:

@@ -13,7 +13,8 @@ class Status(Struct, frozen=True):
     Shape:
         `set_aside` has a sentence for each subject that failed and is to be tried again, `failing` one for each part
         of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
-        `is_released`: an operator has given the cluster to Kafka's own controllers.
+        `is_released`: an operator has given the cluster to Kafka's own controllers. `migration` is the phase of one to
+        KRaft.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -31,6 +32,7 @@ class Status(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
     is_released: bool = False
+    migration: str = "none"
 
 
 class StatusSource(Protocol):

@@ -11,6 +11,7 @@ from importlib import metadata
 from msgspec import Struct, json
 
 from controller import logs
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.candidacy.phases import Phase
 from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect, Measured, Notice, Tell
@@ -247,6 +248,8 @@ class Monitoring:
         self.recorder.record("released", int(status.is_released))
         for phase in Phase:
             self.recorder.record("phase", int(phase.value == status.phase), (phase.value,))
+        for migration in MigrationPhase:
+            self.recorder.record("migration_phase", int(migration.value == status.migration), (migration.value,))
 
     async def _beat(self) -> None:
         """Update once. A figure that cannot be taken must not make a live process look stuck."""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.clients.authorization import Withheld
 from controller.preflight.inheriting import BrokerSettings
 from controller.wire.versions import InterBrokerProtocol
@@ -30,6 +31,7 @@ class Check(StrEnum):
     SETTINGS = "settings"
     ADVERTISED = "advertised-listeners"
     CLOCKS = "clocks"
+    MIGRATION = "migration"
 
 
 class Gravity(StrEnum):
@@ -65,6 +67,7 @@ class Verdict(Struct, frozen=True):
         `have_all_answered`: every registered broker has done so, or has no listener for us.
         `protocols` has each registered broker's `inter.broker.protocol.version`, `settings` what it reports of those
         by which a controller decides; None if it is not known now. `withheld` says why clients must not be served.
+        `migration` is the phase of one to KRaft.
     """
 
     findings: tuple[Finding, ...]
@@ -73,6 +76,7 @@ class Verdict(Struct, frozen=True):
     protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
     settings: Mapping[BrokerId, BrokerSettings | None] = MappingProxyType({})
     withheld: Withheld | None = None
+    migration: MigrationPhase = MigrationPhase.NONE
 
     @property
     def stops(self) -> tuple[Finding, ...]:
@@ -123,14 +127,15 @@ def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tupl
 
 def once_passed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings that matter to a process that may claim already: only what its brokers, once they come, prove."""
-    shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL, Check.AUTHORIZER)
+    shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL, Check.AUTHORIZER, Check.MIGRATION)
     return tuple(f if f.check in shown and not f.may_pass else replace(f, gravity=_least(f)) for f in findings)
 
 
 def once_sound(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings that matter to a process that has seen brokers: it leads when needed, whatever happens, unless all
-    brokers use an authorizer it lacks. It could then serve no client, and could not tell who is a broker."""
-    return tolerating(findings, frozenset(Check) - {Check.AUTHORIZER})
+    """The findings that matter to a process that has seen brokers: it leads when needed, whatever happens, unless KRaft
+    takes over, or all brokers use an authorizer it lacks. It could then serve no client, and could not tell who is a
+    broker."""
+    return tolerating(findings, frozenset(Check) - {Check.AUTHORIZER, Check.MIGRATION})
 
 
 def _least(finding: Finding) -> Gravity:

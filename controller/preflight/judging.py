@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
-from controller.preflight import beside_brokers, deciding
+from controller.preflight import beside_brokers, deciding, leaving
 from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
@@ -29,6 +29,7 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
     """All findings, in the order in which an operator would look."""
     rules: tuple[Callable[[Wanted, Seen], Iterable[Finding]], ...] = (
         _cluster,
+        leaving.migration,
         _own_id,
         _permissions,
         _owners,

@@ -19,6 +19,7 @@ from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.inheriting import POLICY, BrokerSettings
 from controller.preflight.judging import UNNAMED, authorizers, judge, protocols, withheld
+from controller.preflight.leaving import ENABLED
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.preflight import GRANTS, PROTECTING
 from controller.wire import broker_configs
@@ -87,10 +88,12 @@ class Preflight:
         settings = {broker: one.settings for broker, one in seen.brokers.items()}
         self._authorizers = authorizers(seen, self._authorizers)
         kept_back = withheld(self._wanted, self._authorizers)
-        return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back)
+        return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back, seen.migration)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
-        place, registered = await asyncio.gather(inspection.place(bridge), preparation.registrations(bridge))
+        place, registered, migration = await asyncio.gather(
+            inspection.place(bridge), preparation.registrations(bridge), inspection.migration(bridge)
+        )
         others = {broker: r for broker, r in registered.items() if broker != self._wanted.own_id}
         is_bare = not place.has_cluster_id and not others
         elsewhere = await inspection.clusters_elsewhere(bridge) if is_bare else ()
@@ -112,6 +115,7 @@ class Preflight:
             addresses,
             written_ms / 1000 - self._wall_clock(),
             registrations,
+            migration,
         )
 
     async def _brokers(self, registered: dict[BrokerId, Registration]) -> dict[BrokerId, BrokerSeen]:
@@ -147,6 +151,7 @@ class Preflight:
             looks_on=_looks_on(reported),
             rack=registration.rack,
             grants=frozenset(key for key in GRANTS if key in reported),
+            migrates=reported.get(ENABLED, "").lower() == "true",
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
@@ -194,7 +199,7 @@ async def _configs_of(
     if offered is None or broker_configs.VERSION not in offered:
         return {}
     listeners = (_CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT)
-    keys = (_PROTOCOL, _AUTHORIZER, *listeners, POLICY, *PROTECTING, *GRANTS)
+    keys = (_PROTOCOL, _AUTHORIZER, *listeners, POLICY, *PROTECTING, *GRANTS, ENABLED)
     question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:

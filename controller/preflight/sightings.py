@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.preflight.findings import Check
 from controller.preflight.inheriting import BrokerSettings
 from controller.wire.apis import VersionRange
@@ -55,7 +56,7 @@ class BrokerSeen(Struct, frozen=True):
         not support it. `authorizer` is its own, empty if it has none, and None if that is not known. `settings` are
         those by which a controller decides, None if it does not report them. It looks for its controller on the
         listeners `looks_on`, none if it does not report them.
-        `grants` are those of `GRANTS` that it has.
+        `grants` are those of `GRANTS` that it has. It `migrates` if it says that it waits for a KRaft quorum.
     """
 
     listeners: tuple[str, ...]
@@ -69,6 +70,7 @@ class BrokerSeen(Struct, frozen=True):
     looks_on: frozenset[str] = frozenset()
     rack: str | None = None
     grants: frozenset[str] = frozenset()
+    migrates: bool = False
 
     @property
     def has_answered(self) -> bool:
@@ -95,7 +97,8 @@ class Seen(Struct, frozen=True):
     Shape:
         `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` is another process
         registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
-        had it. `registrations` has the ACL of what each broker has created in ZooKeeper.
+        had it. `registrations` has the ACL of what each broker has created in ZooKeeper. `migration` is the phase of
+        one to KRaft.
 
     Units:
         `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.
@@ -110,3 +113,4 @@ class Seen(Struct, frozen=True):
     addresses: tuple[AddressTried, ...] = ()
     ahead_s: float = 0.0
     registrations: Mapping[BrokerId, Granted] = MappingProxyType({})
+    migration: MigrationPhase = MigrationPhase.NONE

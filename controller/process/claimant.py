@@ -11,6 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from controller.core.candidacy import events
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight.brokers_protocol import BrokersProtocol, BrokersSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
@@ -78,6 +79,8 @@ class Claimant:
         self._troubles = troubles or Troubles()
         self._troubles.expect(PART)
         self.cluster_id: str | None = None
+        self.migration = MigrationPhase.NONE
+        """The phase of a migration to KRaft, as of the last look."""
         self._is_sure = False
         self._patience: asyncio.Timeout | None = None
         self.bridge, self._session = self._new_session()
@@ -205,6 +208,7 @@ class Claimant:
     def _hear(self, verdict: Verdict) -> None:
         """Take over what brokers report about protocol, settings and authorizers, once a look is complete."""
         self._withhold(verdict.withheld)
+        self._note_migration(verdict.migration)
         before = self.protocol
         self._troubles.right(PART)
         now = asyncio.get_running_loop().time()
@@ -218,6 +222,11 @@ class Claimant:
                 _log.info("settings taken from the brokers", **taken)
             if self._has_passed:
                 self._changes.append(f"settings of the brokers: {difference(known, self.inherited)}")
+
+    def _note_migration(self, phase: MigrationPhase) -> None:
+        if phase is not self.migration:
+            _log.warning("the migration to KRaft has another phase", before=self.migration.value, now=phase.value)
+        self.migration = phase
 
     def _withhold(self, withheld: Withheld | None) -> None:
         """Keep the last known state while no broker answers."""
@@ -285,7 +294,9 @@ class Claimant:
             self._found = found
             _log.info("pre-flight passed", **found)
 
-    async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> events.ClaimOutcome:
+    async def claim(
+        self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False, surpass: int = -1
+    ) -> events.ClaimOutcome:
         """Try to become the controller, and return the outcome.
 
         Checks first for whatever would end the term at once: a claim that is won and given up again raises the epoch.
@@ -299,7 +310,7 @@ class Claimant:
                 with contextlib.suppress(Refused):  # the term reports what it cannot write
                     await self._session.prepare()
             outcome = await self._session.claim(
-                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
+                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours, surpass=surpass
             )
         except SessionEnded as error:
             return events.ClaimFailed(str(error))

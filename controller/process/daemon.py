@@ -244,6 +244,7 @@ class Daemon:
             warnings=self._claimant.warnings,
             failing=self._troubles.now(),
             is_released=seen is not None and seen.is_released,
+            migration=self._claimant.migration.value,
         )
 
     def _refuses_clients(self) -> bool:
@@ -354,7 +355,10 @@ class Daemon:
     async def _claim(self, order: Claim) -> None:
         try:
             outcome = await self._claimant.claim(
-                replace=order.replace, raise_by=order.raise_by, replaces_ours=order.replaces_ours
+                replace=order.replace,
+                raise_by=order.raise_by,
+                replaces_ours=order.replaces_ours,
+                surpass=order.surpass,
             )
         except Exception as error:
             _log.exception("a claim failed; trying again later")

@@ -202,9 +202,7 @@ class Term:
                 effects.Measured: parts.counter.measured,
                 effects.Recorded: self._audit.record,
                 effects.Decided: parts.decided,
-                effects.StepDown: lambda step_down: self._end(
-                    events.TermFailed(step_down.reason, step_down.is_outranked)
-                ),
+                effects.StepDown: self._step_down,
                 effects.Drained: lambda _: self._end(events.TermDrained()),
             },
             Clock(asyncio.get_running_loop()),
@@ -288,6 +286,12 @@ class Term:
     def _broken(self, error: BaseException) -> None:
         _log.error("an invariant is violated; this process steps down", exc_info=error)
         self._end(events.TermFailed(f"{type(error).__name__}: {error}"))
+
+    def _step_down(self, effect: effects.StepDown) -> None:
+        if effect.surpass >= 0:
+            self._end(events.TermSurpassed(effect.reason, effect.surpass))
+        else:
+            self._end(events.TermFailed(effect.reason, effect.is_outranked))
 
     def _end(self, event: events.TermEvent) -> None:
         if self._is_over:

@@ -17,8 +17,8 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "of revoked ones; remove it, if brokers work without it",
         "zookeeper.ssl.ocsp.enable": "this process cannot ask whether a certificate of ZooKeeper's servers was "
         "revoked; remove it, if brokers work without it",
-        "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "
-        "/controller; stop this controller before that, or set it to false",
+        "zookeeper.metadata.migration.enable": "this is for brokers and KRaft controllers, for whom this controller "
+        "makes way by itself; remove it here, or set it to false",
         "process.roles": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
         "controller.quorum.voters": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
         "node.id": "name this replica's id in broker.id; beside it, node.id may only repeat it",

@@ -45,22 +45,36 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
         Malformed: not a response to it.
         Refused: the broker refuses to answer.
     """
+    sizes: dict[TopicPartition, ReplicaSize] = {}
+    _log_dirs(frame, version, sizes)
+    return sizes
+
+
+def decode_directories(frame: bytes, version: int) -> dict[str, ErrorCode]:
+    """The log directories, each with its error: an offline one has KAFKA_STORAGE_ERROR. A broker that refuses to answer
+    up to version 2 names none.
+
+    Raises:
+        Malformed, Refused: as `decode_described`.
+    """
+    return dict(_log_dirs(frame, version, {}))
+
+
+def _log_dirs(frame: bytes, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> list[tuple[str, ErrorCode]]:
     _, cursor = response_cursor(_KEY, version, frame)
     cursor.int32("throttle_time_ms")
     error = cursor.error() if version >= 3 else ErrorCode.NONE
     if error is not ErrorCode.NONE:
         raise Refused(f"DescribeLogDirs is refused: {error.name}")
-    sizes: dict[TopicPartition, ReplicaSize] = {}
-    for _ in cursor.structs("results", 8):
-        _log_dir(cursor, version, sizes)
+    found = [_log_dir(cursor, version, sizes) for _ in cursor.structs("results", 5)]
     cursor.tags()
     cursor.finish()
-    return sizes
+    return found
 
 
-def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> None:
-    cursor.error()  # an offline directory, which lists nothing
-    cursor.string("log_dir")
+def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> tuple[str, ErrorCode]:
+    error = cursor.error()  # an offline directory, which lists nothing
+    path = cursor.string("log_dir")
     for _ in cursor.structs("topics", 6):
         topic = cursor.topic_name()
         for _ in cursor.structs("partitions", 21):
@@ -71,3 +85,4 @@ def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSi
     if version >= 4:
         cursor.int64("total_bytes")
         cursor.int64("usable_bytes")
+    return path, error

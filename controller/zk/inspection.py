@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from controller.core.candidacy.migrating import MigrationPhase, migration_phase
 from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
@@ -16,12 +17,14 @@ from controller.zk.login import identity_of
 from controller.zk.protocol import Exists, GetChildren, Node
 from controller.zk.rights import Granted, Right, granted
 from zk_layout import catalog
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes import admin, brokers, configs, notifications, topics
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.features import FeatureAddress
+from zk_layout.znodes.migration import Migration, MigrationAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
@@ -119,7 +122,7 @@ class LastOfChildren(Exists, frozen=True):
 
 
 async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
-    """The zxids of the last change of registered brokers and of brokers' dynamic settings.
+    """The zxids of the last change of registered brokers, of brokers' dynamic settings, and of a migration to KRaft.
 
     Raises:
         SessionEnded: the session has ended.
@@ -127,8 +130,23 @@ async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
     root = configs.DefaultBrokerConfigAddress().path.rpartition("/")[0]
     reply, names = await asyncio.gather(bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, root))
     paths = [f"{root}/{name}" for name in sorted(names or ())]
+    paths += [ControllerAddress().path, MigrationAddress().path]
     changed = await asyncio.gather(*(bridge.read(LastChanged(bridge.full(path))) for path in paths))
     return (reply.value, *(one.value for one in changed))
+
+
+async def migration(bridge: Bridge) -> MigrationPhase:
+    """The phase of a migration to KRaft; what cannot be read counts as absent.
+
+    Raises:
+        SessionEnded: the session has ended.
+    """
+    held, kept = await asyncio.gather(_node(bridge, ControllerAddress().path), _node(bridge, MigrationAddress().path))
+    holder = None if held is None else catalog.decode(ControllerAddress(), held.data)
+    progress = None if kept is None else catalog.decode(MigrationAddress(), kept.data)
+    assert holder is None or isinstance(holder, ControllerClaim | Malformed)
+    assert progress is None or isinstance(progress, Migration | Malformed)
+    return migration_phase(holder, progress)
 
 
 async def place(bridge: Bridge) -> Place:

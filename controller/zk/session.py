@@ -109,12 +109,19 @@ class Session:
         return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
 
     async def claim(
-        self, registration: Registration, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False
+        self,
+        registration: Registration,
+        *,
+        replace: bool,
+        raise_by: int = 1,
+        replaces_ours: bool = False,
+        surpass: int = -1,
     ) -> events.Claimed | events.Lost | events.IdClash:
         """Register as a broker and become controller in one transaction. `replace` allows replacing a native
         controller, `replaces_ours` another replica.
 
-        The controller epoch rises by `raise_by`, up to the highest that brokers accept.
+        The controller epoch rises by `raise_by`, or as far above `surpass` as needed, up to the highest that brokers
+        accept.
 
         Raises:
             SessionEnded: the session has expired; nothing is held.
@@ -142,7 +149,8 @@ class Session:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
                 return events.Lost(f"another process raised the controller epoch to {epoch} first")
-            attempted = ControllerEpoch(epoch + (raise_by if epoch + raise_by <= HIGHEST_EPOCH else 1))
+            raised = max(epoch + raise_by, surpass + 1)
+            attempted = ControllerEpoch(raised if raised <= HIGHEST_EPOCH else epoch + 1)
             election = self._election(view, registration, attempted)
             try:
                 reply = await self._bridge.ask(protocol.transaction(election))

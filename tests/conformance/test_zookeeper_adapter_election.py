@@ -104,6 +104,10 @@ def test_a_claim_raises_the_epoch_as_far_as_it_is_asked_to_and_never_above_what_
             assert isinstance(claimed, Claimed)
             assert claimed.epoch == 1000
             await session.release(claimed.fence_version)
+            claimed = await session.claim(registration(), replace=False, surpass=5000)
+            assert isinstance(claimed, Claimed)
+            assert claimed.epoch == 5001
+            await session.release(claimed.fence_version)
             with someone(zookeeper) as other:
                 other.set("/controller_epoch", b"2147483600")
             claimed = await session.claim(registration(), replace=False, raise_by=1000)

@@ -86,6 +86,6 @@ def test_each_alert_is_of_one_scrape_of_one_cluster() -> None:
 
     assert expressions
     for expression in expressions:
-        assert re.search(r'\{job=~"kafka-zk-controller\.\*"\}', expression), expression
+        assert re.search(r'\{job=~"kafka-zk-controller\.\*"[,}]', expression), expression
         for labels in re.findall(r"\b(?:sum|max|min|count|avg)\b(?: by \((.*?)\))?", expression):
             assert "cluster" in labels, expression

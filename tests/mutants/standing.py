@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant, reading, unit, zk
+from tests.mutants.mutant import Mutant, reading, story, unit, zk
 
 CANDIDACY = "controller/core/candidacy/candidacy.py"
 WRITER = "controller/zk/writer.py"
@@ -41,6 +41,22 @@ MUTANTS = (
         "if self._is_session_new and self.holder is not None:",
         (unit("candidacy"),),
         unseen="lived through 200 worlds",
+    ),
+    Mutant(
+        "leads below the epochs that a KRaft controller has left in partitions",
+        "controller/core/turn/surpassing.py",
+        "if written.highest <= own:",
+        "if written.highest <= own or own:",
+        (unit("surpassing"), story("partitions_carry_a_higher_epoch"), "tests/simulation/test_rolled_back.py"),
+        unseen="no world has had a KRaft controller",
+    ),
+    Mutant(
+        "gives /controller up to claim a higher epoch",
+        CANDIDACY,
+        "self._go(Phase.STANDBY, Why.SURPASSED, reason)\n            self._orders.append(orders.Renew())",
+        "self._go(Phase.STANDBY, Why.SURPASSED, reason)\n            self._orders.append(orders.Abandon())",
+        (unit("candidacy"),),
+        unseen="no world has had a KRaft controller",
     ),
     Mutant(
         "skips the fence",

@@ -26,6 +26,7 @@ from controller.core.candidacy.events import (
     TermFailed,
     TermLoaded,
     TermSessionEnded,
+    TermSurpassed,
     Unreachable,
     Unsound,
     Watching,
@@ -54,7 +55,14 @@ SESSION_S = 6.0
 OUTCOMES = (Claimed, Lost, IdClash, ClaimFailed)
 
 HOLDERS = st.sampled_from(
-    (None, ControllerClaim(1), ControllerClaim(902, is_ours=True), Malformed("no JSON", 3))  # native, ours, unreadable
+    # none, native, ours, of a migration, unreadable
+    (
+        None,
+        ControllerClaim(1),
+        ControllerClaim(902, is_ours=True),
+        ControllerClaim(3000, kraft_epoch=7),
+        Malformed("no JSON", 3),
+    )
 )
 EPOCHS = st.integers(0, 12).map(ControllerEpoch)
 RARELY = st.sampled_from((False, False, False, True))
@@ -67,6 +75,7 @@ PASSING = st.one_of(
     MINE,
     st.sampled_from((SessionLost(), Suspended(), Resumed(), Reconnected(), Unreachable("away"), NotGivenUp())),
     st.sampled_from((TermFailed("a bug"), TermSessionEnded("expired"), TermLoaded("at once"), TermDrained(), Woken())),
+    st.builds(TermSurpassed, st.just("states carry a higher one"), EPOCHS),
     st.sampled_from(
         (HolderUnknown("NOAUTH"), HolderUnknown("a bug"), Unsound("no broker answers"), ProtocolChanged("3.9"))
     ),

@@ -56,6 +56,7 @@ from zk_layout.znodes.delegation_tokens import (
     TokenTimes,
 )
 from zk_layout.znodes.features import FeatureAddress, Features
+from zk_layout.znodes.migration import Migration, MigrationAddress
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import (
@@ -172,7 +173,8 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     StateAddress(TopicName("t"), PartitionId(0)): st.builds(
         PartitionState, st.integers(-2, 99), st.integers(0, 2**31 - 2), ids, replicas, st.sampled_from((0, 1))
     ),
-    ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53)),
+    MigrationAddress(): st.builds(Migration, ids, ids, st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1)),
+    ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53), st.none() | ids),
     ControllerEpochAddress(): st.integers(0, 2**31 - 2).map(ControllerEpoch),
     LegacyReassignmentAddress(): st.builds(
         LegacyReassignment, st.lists(st.builds(LegacyMove, names, ids, replicas)).map(tuple)
@@ -219,11 +221,11 @@ WITHOUT_DATA: tuple[catalog.Address, ...] = (
 )
 ALL = (*VALUES, *WITHOUT_DATA)
 KINDS = (
-    "Acl AclChange Broker ClientConfig ConfigChange Controller ControllerEpoch ControllerIds DefaultBrokerConfig "
-    "DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange LegacyReassignment LogDirEvent "
-    "Partition Partitions PreferredElection ProducerIdBlock Reassignment ReassignmentStatus Reassignments Release "
-    "Replica ReplicaDeletions State StatusRoot Switchover Topic TopicConfig TopicDeletion TopicRemnant "
-    "UserClientConfig UserConfig"
+    "Acl AclChange Broker ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
+    "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
+    "LegacyReassignment LogDirEvent Migration Partition Partitions PreferredElection ProducerIdBlock "
+    "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "
+    "Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig"
 )
 
 

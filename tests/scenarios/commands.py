@@ -220,13 +220,13 @@ def _delete_topic(theatre: Theatre, *names: str) -> None:
 
 
 def _write_state(theatre: Theatre, partition: str, *words: str) -> None:
-    """`state orders-0 leader=1 isr=1,2 leader_epoch=3`: before an election, what the state znode holds."""
+    """`state orders-0 leader=1 isr=1,2 leader_epoch=3 controller_epoch=5`: before an election, what the znode holds."""
     at, options = _at(partition), _options(words)
     held, _ = _state(theatre, at)
     state = PartitionState(
         BrokerId(int(options.get("leader", held.leader))),
         LeaderEpoch(int(options.get("leader_epoch", held.leader_epoch))),
-        held.controller_epoch,
+        ControllerEpoch(int(options.get("controller_epoch", held.controller_epoch))),
         _replicas(options["isr"]) if "isr" in options else held.isr,
     )
     theatre.write(SetData(_state_path(at), catalog.encode(state)))

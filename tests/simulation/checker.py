@@ -59,6 +59,7 @@ class Checker:
         self.unheard: dict[TopicPartition, None] = {}  # rewritten by a client that sends no notification
         self.spoiled: dict[TopicPartition, None] = {}  # its state was unreadable for a while
         self._damaged_until: dict[str, float] = {}  # malformed znodes of topics
+        self.quorums: dict[SessionId, None] = {}  # of KRaft controllers, which write epochs of their own into states
         self.edited: dict[TopicPartition, None] = {}  # its former assignment was written by hand
         self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
@@ -294,7 +295,8 @@ class Checker:
             return
         replicas = self.topics[at.topic].partitions[at.partition].replicas
         self._hold(at, violated(Held(state=before), Held(state=value)))
-        self._hold(at, outdated(Held(state=before), Held(state=value), self._epoch))
+        if session not in self.quorums:
+            self._hold(at, outdated(Held(state=before), Held(state=value), self._epoch))
         strays = [r for r in value.isr if r not in replicas]
         is_cut = is_alone or not self._is_ours(session)
         if strays and at not in self.edited and not (is_cut and self._may_be_left(at, value, strays, session)):

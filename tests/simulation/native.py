@@ -61,6 +61,7 @@ class NativeController:
         self.session = world.zookeeper.open_session()
         self.epoch = ControllerEpoch(int(world.zookeeper.nodes[EPOCH].data) + 1)
         self._arrives_at: dict[BrokerId, float] = {}
+        self.aborted: dict[TopicPartition, ControllerEpoch] = {}
 
     def rule(self, for_s: float) -> None:
         """Claim, elect leaders where needed, act now and then, and resign."""
@@ -146,8 +147,15 @@ class NativeController:
     def _raise(
         self, at: TopicPartition, leader: BrokerId | None = None, isr: Replicas | None = None
     ) -> list[PartitionView]:
-        """Raise the leader epoch, with another leader or ISR if given."""
+        """Raise the leader epoch, with another leader or ISR if given.
+
+        As Kafka's: a state with a higher controller epoch was written by a later controller, and is left alone.
+        """
         held = self._read_state(at)
+        if held.controller_epoch > self.epoch:
+            self._say(f"aborts: {at} was written with controller epoch {held.controller_epoch}")
+            self.aborted[at] = held.controller_epoch
+            return []
         state = PartitionState(
             held.leader if leader is None else leader,
             LeaderEpoch(held.leader_epoch + 1),

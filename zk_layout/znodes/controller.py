@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from zk_layout.bounds import INT32_MAX, Broker
 from zk_layout.codec import Undecodable, encode_json, excerpt, json_decoder
@@ -30,17 +30,23 @@ class ControllerEpochAddress(Struct, frozen=True, gc=False):
 
 
 class ControllerClaim(Struct, frozen=True):
-    """The id in `/controller`, and whether one of our processes holds it or a broker's native controller."""
+    """The id in `/controller`, and whether one of our processes holds it or a broker's native controller.
+
+    Shape:
+        `kraft_epoch` is the epoch of a KRaft controller that leads while the cluster migrates; None for any other.
+    """
 
     broker: BrokerId
     is_ours: bool = False
     timestamp_ms: int = 0
+    kraft_epoch: int | None = None
 
 
 class _Json(Struct):
     brokerid: Broker
     timestamp: Any = None
     product: str | None = None
+    kraft_epoch: Any = field(default=None, name="kraftControllerEpoch")
 
 
 _decoder = json_decoder(_Json)
@@ -48,7 +54,7 @@ _DECIMAL = re.compile(r"[0-9]{1,18}")
 
 
 def decode_claim(data: bytes) -> ControllerClaim:
-    """The holder; extra keys distinguish ours from a native controller.
+    """The holder; extra keys distinguish ours, and KRaft's, from a native controller.
 
     Raises:
         Undecodable: not a controller's JSON.
@@ -56,7 +62,8 @@ def decode_claim(data: bytes) -> ControllerClaim:
     json = _decoder(data)
     timestamp = str(json.timestamp or 0)
     since_ms = int(timestamp) if _DECIMAL.fullmatch(timestamp) else 0
-    return ControllerClaim(json.brokerid, json.product == PRODUCT, since_ms)
+    epoch = json.kraft_epoch if type(json.kraft_epoch) is int and 0 <= json.kraft_epoch <= INT32_MAX else None
+    return ControllerClaim(json.brokerid, json.product == PRODUCT, since_ms, epoch)
 
 
 def encode_claim(claim: ControllerClaim) -> bytes:
@@ -65,7 +72,7 @@ def encode_claim(claim: ControllerClaim) -> bytes:
         "version": 2,
         "brokerid": claim.broker,
         "timestamp": str(claim.timestamp_ms),
-        "kraftControllerEpoch": -1,
+        "kraftControllerEpoch": -1 if claim.kraft_epoch is None else claim.kraft_epoch,
     }
     if claim.is_ours:
         json["product"] = PRODUCT

@@ -35,6 +35,7 @@ from controller.core.candidacy.events import (
     TermFailed,
     TermLoaded,
     TermSessionEnded,
+    TermSurpassed,
     Unreachable,
     Unsound,
     Watching,
@@ -43,6 +44,7 @@ from controller.core.candidacy.events import (
 from controller.core.candidacy.holder import KnownHolder, named
 from controller.core.candidacy.pauses import Pauses
 from controller.core.candidacy.phases import Phase, TakeOver, Why
+from zk_layout.bounds import HIGHEST_SURPASSED_EPOCH
 from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -83,6 +85,7 @@ class Candidacy:
         self._why = STARTING
         self._epoch = ControllerEpoch(0)
         self._is_outranked = False
+        self._surpass = ControllerEpoch(-1)  # the highest epoch that partitions' states are known to carry
         self._pauses = Pauses()
         self._silent_at: float | None = None
         self._finish_at: float | None = None
@@ -137,7 +140,7 @@ class Candidacy:
                 self._session_changed(event, now)
             case Claimed() | Lost() | IdClash() | ClaimFailed():
                 self._claim_settled(event, now)
-            case TermLoaded() | TermDrained() | TermFailed() | TermSessionEnded():
+            case TermLoaded() | TermDrained() | TermFailed() | TermSurpassed() | TermSessionEnded():
                 self._term_changed(event, now)
             case StopAsked(reason):
                 self._stop_asked(reason, now)
@@ -209,6 +212,8 @@ class Candidacy:
 
     def _seen(self, seen: HolderSeen, now: float) -> None:
         self._orders += self._known.seen(seen)
+        if isinstance(seen.holder, ControllerClaim) and seen.holder.kraft_epoch is not None:
+            self._must_surpass(seen.holder.kraft_epoch)  # it writes this epoch into partitions' states
         if self.phase is Phase.STANDBY and self._known.is_change and isinstance(seen.holder, ControllerClaim):
             self._why = named(seen)
         if not seen.is_mine:  # our own claims are no news
@@ -276,10 +281,26 @@ class Candidacy:
             case TermFailed(reason, is_outranked):
                 self._is_outranked = is_outranked
                 self._step_down(Why.DEPOSED, reason, now)
+            case TermSurpassed(reason, epoch):
+                self._must_surpass(epoch)
+                self._lead_above(reason, now)
             case TermSessionEnded(reason):
                 self._step_down(Why.SESSION_LOST, reason, now)
             case _:
                 assert_never(event)
+
+    def _must_surpass(self, epoch: int) -> None:
+        if epoch <= HIGHEST_SURPASSED_EPOCH:
+            self._surpass = max(self._surpass, ControllerEpoch(epoch))
+
+    def _lead_above(self, reason: str, now: float) -> None:
+        """Keep `/controller`, and claim again; a term that is being given up anyway has nothing in flight."""
+        if self.phase in (Phase.LOADING, Phase.ACTIVE):
+            self._go(Phase.STANDBY, Why.SURPASSED, reason)
+            self._orders.append(orders.Renew())
+            self._give_up_at = now + self._settings.session_timeout_s  # unless the next term has begun by then
+        else:
+            self._drained(Why.DRAINED, now)
 
     def _renew(self, now: float) -> None:
         """Replace the running term, since a term cannot change its protocol.
@@ -407,7 +428,7 @@ class Candidacy:
         # If no other controller has raised the epoch, brokers remember one that ZooKeeper has lost.
         is_behind = self._is_outranked and self.holder.epoch <= self._epoch
         replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why is Why.SWITCHOVER
-        self._orders.append(orders.Claim(replace, OVERTAKING if is_behind else 1, replaces_ours))
+        self._orders.append(orders.Claim(replace, OVERTAKING if is_behind else 1, replaces_ours, self._surpass))
 
     def _reason_to_claim(self) -> Why | None:
         """The reason to claim, ignoring pauses; None if the replica may not claim."""

@@ -132,13 +132,20 @@ class TermFailed(Struct, frozen=True):
     is_outranked: bool = False
 
 
+class TermSurpassed(Struct, frozen=True):
+    """Partitions' states carry `epoch`, and this term's is lower: another term with a higher one must follow."""
+
+    reason: str
+    epoch: ControllerEpoch
+
+
 class TermSessionEnded(Struct, frozen=True):
     """A part of this term found its session gone, perhaps before the session itself reported it."""
 
     reason: str
 
 
-TermEvent = TermLoaded | TermDrained | TermFailed | TermSessionEnded
+TermEvent = TermLoaded | TermDrained | TermFailed | TermSurpassed | TermSessionEnded
 
 
 class NotGivenUp(Struct, frozen=True):

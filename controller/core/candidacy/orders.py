@@ -6,6 +6,8 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from zk_layout.ids import ControllerEpoch
+
 
 class Severity(IntEnum):
     """Log severity; the numbers are those of Python's logging."""
@@ -20,12 +22,14 @@ class Claim(Struct, frozen=True):
     """Claim `/controller`, with `replace` even from a native controller; exactly one `ClaimOutcome` must follow.
 
     Shape:
-        The controller epoch rises by `raise_by`. `replaces_ours`: even from another replica of ours.
+        The controller epoch rises by `raise_by`, or as far above the epoch `surpass` as needed. `replaces_ours`: even
+        from another replica of ours.
     """
 
     replace: bool
     raise_by: int = 1
     replaces_ours: bool = False
+    surpass: ControllerEpoch = ControllerEpoch(-1)
 
 
 class BeginTerm(Struct, frozen=True):

@@ -38,6 +38,7 @@ class Why(StrEnum):
     LOADED = "the state in ZooKeeper is loaded"
     RELEASED = "the cluster is released to native controllers"
     PROTOCOL = "brokers require another protocol"
+    SURPASSED = "partitions carry a higher controller epoch"
     UNSOUND = "this replica must not lead this cluster"
     DEPOSED = "the term is over"
     SESSION_LOST = "the ZooKeeper session expired"

@@ -157,6 +157,7 @@ class Wake(Struct, frozen=True):
 NOTICE_KINDS = (
     "delayed topic deletion",
     "duplicate topic id",
+    "epoch out of reach",
     "forced reassignment",
     "higher controller epoch",
     "large znode",
@@ -251,10 +252,12 @@ class StepDown(Struct, frozen=True):
 
     Shape:
         `is_outranked`: brokers know a higher controller epoch than ours, and obey no controller with a lower one.
+        `surpass`, unless negative: this process stays the holder, and leads again with an epoch above this one.
     """
 
     reason: str
     is_outranked: bool = False
+    surpass: ControllerEpoch = ControllerEpoch(-1)
 
 
 class Drained(Struct, frozen=True):

@@ -79,3 +79,8 @@ class Outbox:
         """End this process' leadership; nothing is decided afterwards."""
         self.effects.append(effects.StepDown(reason, is_outranked))
         self.is_over = True
+
+    def claim_above(self, epoch: ControllerEpoch, reason: str) -> None:
+        """End this term for one with an epoch above this one; nothing is decided afterwards."""
+        self.effects.append(effects.StepDown(reason, surpass=epoch))
+        self.is_over = True

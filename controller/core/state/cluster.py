@@ -22,6 +22,7 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
+from controller.core.state.writer_epochs import WriterEpochs
 from zk_layout.catalog import Address, address_of
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, absent
@@ -40,6 +41,7 @@ from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddres
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress
+from zk_layout.znodes.migration import MigrationAddress
 from zk_layout.znodes.notifications import (
     ConfigChange,
     ConfigChangeAddress,
@@ -93,6 +95,7 @@ class ClusterState:
         self.changes = OpenChanges()
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement)
+        self.writer_epochs = WriterEpochs()
         self.brokers: dict[BrokerId, Broker] = {}
         self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
@@ -207,7 +210,7 @@ class ClusterState:
         address = fact.address
         match address:
             case StateAddress():
-                self._complain_of(fact, is_news=self.topics.apply_state(address.topic, address.partition, fact))
+                self._apply_state(address, fact)
             case TopicAddress():
                 self._complain_of(fact, is_news=self.topics.apply_topic(address.topic, fact))
             case PartitionAddress():
@@ -228,7 +231,13 @@ class ClusterState:
                 self._apply_broker(address.broker, fact, is_news=is_news)
             case configs.UserConfigAddress():
                 self.users.apply(address, fact, self.changes)
-            case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | SwitchoverAddress():
+            case (
+                ControllerAddress()
+                | ControllerEpochAddress()
+                | MigrationAddress()
+                | ReleaseAddress()
+                | SwitchoverAddress()
+            ):
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():
                 pass  # remnants are not tracked, and replicas' own znodes are for operators
@@ -243,6 +252,10 @@ class ClusterState:
                     self._apply_lone(address, fact)
                 if isinstance(address, AclAddress):
                     self.changes.rights[address] = None  # readers wait for this, even if the value is unchanged
+
+    def _apply_state(self, address: StateAddress, fact: Fact) -> None:
+        self.writer_epochs.saw(fact)
+        self._complain_of(fact, is_news=self.topics.apply_state(address.topic, address.partition, fact))
 
     def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
         """Fold in a znode known by its path alone."""

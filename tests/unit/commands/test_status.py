@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from controller.__main__ import main
 from controller.commands.common import FAILED, MISUSED, OK, UNREACHABLE
 from controller.commands.handover import Leadership, leadership
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.http.access import HttpAccess
 from controller.http.status import Status
 from controller.lab.ports import free_port
@@ -144,6 +145,18 @@ def test_of_all_replicas_the_exit_code_says_whether_one_leads(
     assert answer.exit_code == code
     for number in leadership.replicas:
         assert str(number) in answer.stdout
+
+
+def test_a_migration_is_shown_with_its_phase_and_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    led_by_kraft = replace(LED, controller=BrokerId(3000), is_ours=False, migration=MigrationPhase.DUAL_WRITE)
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: led_by_kraft)
+
+    text = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"]).stdout
+    found = json.loads(CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181", "--output=json"]).stdout)
+
+    assert "/controller: 3000, a KRaft controller" in text
+    assert "migration to KRaft: dual write" in text
+    assert found["migration"] == "dual write"
 
 
 AT = datetime.fromtimestamp(1_700_000_000).astimezone().isoformat(" ", "seconds")

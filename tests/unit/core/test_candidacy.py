@@ -29,6 +29,7 @@ from controller.core.candidacy.events import (
     TermFailed,
     TermLoaded,
     TermSessionEnded,
+    TermSurpassed,
     Unreachable,
     Unsound,
     Watching,
@@ -777,3 +778,43 @@ def test_who_was_outranked_by_another_controller_claims_right_above_it() -> None
 
     replica.hears(HolderSeen(None, False, ControllerEpoch(6)))
     assert replica.sleeps() == [Claim(replace=False)]
+
+
+SURPASSED = TermSurpassed("/brokers/topics/orders/partitions/0/state carries controller epoch 57", ControllerEpoch(57))
+
+
+@pytest.mark.parametrize("before", [(*TO_LOAD, mine()), TO_LEAD])
+def test_a_term_below_what_partitions_carry_is_claimed_again_above_it_and_no_one_can_come_between(
+    before: Sequence[Event],
+) -> None:
+    replica = Replica(*before)
+
+    assert replica.hears(SURPASSED) == [Renew(), Claim(replace=False, surpass=ControllerEpoch(57))]
+    assert replica.hears(claimed(58)) == [BeginTerm()]
+    assert replica.hears(mine(58), TermLoaded("at once")) == [Serve()]
+
+
+def test_what_partitions_carry_is_remembered_by_every_later_claim() -> None:
+    replica = Replica(*TO_LEAD, SURPASSED, claimed(58), mine(58), TermFailed("a bug"))
+
+    replica.hears(HolderSeen(None, False, ControllerEpoch(58)))
+
+    assert replica.sleeps() == [Claim(replace=False, surpass=ControllerEpoch(57))]
+
+
+@pytest.mark.parametrize(("before", "orders"), [(TO_RESIGN, [Release(), Exit(OK)]), (TO_HAND_BACK, [Release()])])
+def test_a_term_that_is_given_up_anyway_is_not_claimed_again(before: Sequence[Event], orders: list[Order]) -> None:
+    assert Replica(*before).hears(SURPASSED) == orders
+
+
+def test_after_a_quorum_has_led_the_claim_is_above_the_epoch_that_it_wrote_into_partitions() -> None:
+    quorum = HolderSeen(ControllerClaim(3000, kraft_epoch=57), False, ControllerEpoch(4))
+    replica = Replica(Watching(), quorum, Lost("held without a session", needs_mending=True), quorum)
+
+    assert replica.hears(VACANT) == [Claim(replace=False, surpass=ControllerEpoch(57))]
+
+
+def test_an_epoch_that_would_leave_no_room_for_others_is_not_surpassed() -> None:
+    quorum = HolderSeen(ControllerClaim(3000, kraft_epoch=2**31 - 1), False, ControllerEpoch(4))
+
+    assert Replica(Watching(), quorum, Lost("held", needs_mending=True)).hears(VACANT) == [Claim(replace=False)]

@@ -184,6 +184,7 @@ def test_every_replica_knows_who_leads() -> None:
             "warnings": [],
             "failing": [],
             "is_released": False,
+            "migration": "none",
         }
 
     asyncio.run(scenario())

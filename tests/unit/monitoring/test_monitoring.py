@@ -8,6 +8,7 @@ from importlib import metadata
 import msgspec
 import pytest
 
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.candidacy.phases import Phase
 from controller.core.machine import Machine
 from controller.core.messages.effects import NOTICE_KINDS
@@ -84,6 +85,19 @@ def test_a_part_that_never_failed_has_failed_zero_times() -> None:
         monitoring.troubles.wrong("announcing", "what", "why")
         await monitoring._beat()
         assert monitoring.recorder.registry.get_sample_value(name, {"part": "announcing"}) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("phase", MigrationPhase)
+def test_the_phase_of_a_migration_is_shown(phase: MigrationPhase) -> None:
+    async def scenario() -> None:
+        monitoring = Monitoring(api_name)
+        monitoring.status = lambda: msgspec.structs.replace(STANDBY, migration=phase.value)
+        await monitoring._beat()
+
+        value = monitoring.recorder.value
+        assert [one for one in MigrationPhase if value("migration_phase", (one.value,))] == [phase]
 
     asyncio.run(scenario())
 

@@ -53,7 +53,7 @@ class Ensemble:
             self.daemon._happened(found)
             self.daemon._happened(Watching())
 
-        async def make_claim(_: Claimant, *, replace: bool, raise_by: int, replaces_ours: bool) -> ClaimOutcome:
+        async def make_claim(_: Claimant, **__: object) -> ClaimOutcome:
             self.is_asked.set()
             return await claim()
 

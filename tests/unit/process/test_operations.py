@@ -123,7 +123,7 @@ def test_what_stays_in_zookeeper_is_listed_completely() -> None:
     """Every znode of the catalogue is Kafka's own, goes with its session, or is in the table."""
     kafkas = re.compile(
         r"/(brokers|config|delegation_token|isr_change_notification|log_dir_event_notification)/|/kafka-acl"
-        r"|/(controller|controller_epoch|feature|latest_producer_id_block|admin/preferred_replica_election)\Z"
+        r"|/(controller|controller_epoch|feature|latest_producer_id_block|migration|admin/preferred_replica_election)\Z"
         r"|/admin/(delete_topics/|reassign_partitions\Z)"
     )
     fixed = {re.split(r"[(\[]", family.pattern)[0] for family in FAMILIES if family.pattern} - {""}

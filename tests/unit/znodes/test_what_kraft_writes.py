@@ -35,7 +35,14 @@ def test_a_claim_names_a_node_of_the_quorum() -> None:
     claim = read("/controller", '{"version":2,"brokerid":3000,"timestamp":"1700000000000","kraftControllerEpoch":5}')
 
     assert isinstance(claim, ControllerClaim)
-    assert claim.broker == 3000
+    assert (claim.broker, claim.kraft_epoch, claim.is_ours) == (3000, 5, False)
+
+
+@pytest.mark.parametrize("epoch", ["-1", '"5"', "true", "2147483648", "null"])
+def test_what_is_no_epoch_of_a_quorum_names_no_quorum(epoch: str) -> None:
+    claim = read("/controller", f'{{"version":2,"brokerid":3,"timestamp":"17","kraftControllerEpoch":{epoch}}}')
+
+    assert claim == ControllerClaim(BrokerId(3), timestamp_ms=17)
 
 
 @pytest.mark.parametrize(("isr", "recovery"), [("[1,2]", 0), ("[2]", 1)])

@@ -1,0 +1,29 @@
+"""Which is the highest controller epoch that a partition's state carries?
+
+During a migration a KRaft controller writes its own epoch into states, often far above `/controller_epoch`. A native
+controller with a lower one refuses to change them (KAFKA-20488).
+
+Source: Kafka's ZkTopicMigrationClient (`kraftControllerEpoch`) and ZkPartitionStateMachine.doElectLeaderForPartitions.
+"""
+
+from __future__ import annotations
+
+from zk_layout.facts import Fact
+from zk_layout.ids import ControllerEpoch
+from zk_layout.znodes.partition_state import PartitionState
+
+NO_EPOCH = ControllerEpoch(-1)
+
+
+class WriterEpochs:
+    """The highest epoch among all states seen, and the path of the first state that had it."""
+
+    def __init__(self) -> None:
+        self.highest = NO_EPOCH
+        self.path = ""
+
+    def saw(self, fact: Fact) -> None:
+        """Take in a partition's state, whether or not it is news."""
+        state = fact.value
+        if isinstance(state, PartitionState) and state.controller_epoch > self.highest:
+            self.highest, self.path = state.controller_epoch, fact.address.path

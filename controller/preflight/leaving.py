@@ -1,0 +1,53 @@
+"""Is the cluster on its way to KRaft, and must this process make way for it?
+
+A KRaft quorum waits until every process in `/brokers/ids` has joined it, and a leading replica is registered there. It
+begins with the last broker; so that is the moment at which a replica makes way. Afterwards a KRaft controller leads,
+until it is rolled back.
+
+Source: Kafka's KRaftMigrationDriver.areZkBrokersReadyForMigration (KIP-866).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from controller.core.candidacy.migrating import MigrationPhase
+from controller.preflight.findings import Check, Finding, named, stop, warning
+from controller.preflight.sightings import Seen, Wanted
+
+ENABLED = "zookeeper.metadata.migration.enable"
+_GUIDE = "docs/kraft.md"
+
+
+def migration(_: Wanted, seen: Seen) -> Iterator[Finding]:
+    """Forbid a claim while KRaft leads, or waits for this process alone; name every other sign of a migration."""
+    check = Check.MIGRATION
+    match seen.migration:
+        case MigrationPhase.NONE:
+            return
+        case MigrationPhase.COPYING | MigrationPhase.DUAL_WRITE:
+            text = f"a KRaft controller leads (migration phase: {seen.migration})"
+            hint = f"after a roll-back this replica claims again; once the migration is finalized, stop it ({_GUIDE})"
+            yield stop(check, text, hint)
+        case MigrationPhase.WAITING:
+            yield _waiting(seen)
+        case MigrationPhase.LEFT_OVER:
+            text = (
+                "a former migration to KRaft has left /migration behind: the next quorum would not copy from ZooKeeper"
+            )
+            yield warning(check, f"{text}, and delete topics that it does not know", f"delete it ({_GUIDE})")
+        case MigrationPhase.UNREADABLE:
+            yield warning(check, "no KRaft controller can read /migration", f"delete it ({_GUIDE})")
+        case _:
+            assert_never(seen.migration)
+
+
+def _waiting(seen: Seen) -> Finding:
+    check, missing = Check.MIGRATION, sorted(b for b, one in seen.brokers.items() if not one.migrates)
+    if seen.brokers and not missing:
+        text = f"every broker has {ENABLED}, and the KRaft quorum waits for replicas of this controller to go"
+        return stop(check, text, f"a native controller leads until KRaft does ({_GUIDE})")
+    text = f"a KRaft quorum waits for the brokers (migration phase: {seen.migration})"
+    lacking = f"{ENABLED} is not known to be set on {named(missing)}" if missing else "no broker is registered"
+    return warning(check, f"{text}; {lacking}", f"this replica makes way once it is set on all ({_GUIDE})")

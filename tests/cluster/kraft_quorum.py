@@ -1,0 +1,92 @@
+"""How does a real KRaft quorum of one controller run here, ready to migrate a cluster?"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from controller.lab.jars import kafka_class_path
+from controller.lab.java import SMALL_SERVER, find_java
+from controller.lab.kafka_broker import NEWEST_JAVA
+from controller.lab.ports import free_port
+from controller.lab.process import Process
+from controller.lab.server import Server
+from tests.cluster.replica import content
+
+NODE_ID = 3000
+_LOGGING = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %-5p %m (%c{1})%n
+"""
+
+
+class Quorum(Server):
+    """One KRaft controller in migration mode; started again, it leads with a higher epoch."""
+
+    def __init__(self, version: str, zookeeper_connect: str, zk: KazooClient, directory: Path) -> None:
+        """Formats its log with the cluster's id. Starts nothing yet."""
+        self.port = free_port()
+        self._java, self._class_path = find_java(newest=NEWEST_JAVA).executable, kafka_class_path(version)
+        directory.mkdir()
+        (directory / "log4j.properties").write_text(_LOGGING)
+        self._file = directory / "controller.properties"
+        properties = {
+            "process.roles": "controller",
+            "node.id": NODE_ID,
+            "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
+            **self.settings,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "zookeeper.connect": zookeeper_connect,
+            "log.dirs": directory / "log",
+        }
+        self._file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self._run(
+            "kafka.tools.StorageTool", "format", "-t", str(content(zk, "/cluster/id")["id"]), "-c", str(self._file)
+        )
+        argv = [*self._argv(directory), "kafka.Kafka", self._file]
+        self.process = Process("kraft controller", argv, directory / "controller.log")
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings that brokers need, too."""
+        return {
+            "zookeeper.metadata.migration.enable": "true",
+            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+        }
+
+    def start(self) -> None:
+        """Start it, and wait until it is the quorum's leader."""
+        self.process.start()
+        self.process.wait_until(self._leads, 60.0, waiting_for="it led its quorum")
+
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+
+    def raise_epoch(self, times: int) -> None:
+        """Let it be elected several times, which ZooKeeper does not notice before the migration."""
+        for _ in range(times):
+            self.kill()
+            time.sleep(0.2)
+            self.start()
+
+    def _leads(self) -> bool:
+        return b"Completed transition to Leader" in self.process.output_since_start()
+
+    def _argv(self, directory: Path) -> list[str | Path]:
+        logging = f"-Dlog4j.configuration=file:{directory / 'log4j.properties'}"
+        return [self._java, *SMALL_SERVER, logging, "-cp", ":".join(map(str, self._class_path))]
+
+    def _run(self, *words: str) -> None:
+        subprocess.run([*self._argv(self._file.parent), *words], check=True, capture_output=True, timeout=60)

@@ -1,0 +1,95 @@
+"""A replica makes way for KRaft once every broker waits for it, stays away while KRaft leads, and comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.candidacy.events import Unsound, Watching
+from controller.core.candidacy.migrating import MigrationPhase
+from controller.preflight.findings import Check
+from tests.simulation.zookeeper import RemoveNode
+from tests.unit.preflight.world import Broker, World
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim
+from zk_layout.znodes.migration import Migration, MigrationAddress
+
+ENABLED = {"zookeeper.metadata.migration.enable": "true"}
+PROGRESS, CLAIM = MigrationAddress(), ControllerAddress()
+STARTED, COPIED = Migration(3000, 5), Migration(3000, 5, 812, 5)
+KRAFT = ControllerClaim(BrokerId(3000), kraft_epoch=5)
+LOOKS_WITHIN_S = 11.0
+
+
+def signs(world: World) -> list[str]:
+    """What the last look has warned of."""
+    return [finding.text for finding in world.verdicts[-1].warnings if finding.check is Check.MIGRATION]
+
+
+def test_a_replica_leads_until_the_last_broker_has_the_settings_and_makes_way_then() -> None:
+    world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS)
+
+    world.passes()
+    assert "not known to be set on broker 2" in signs(world)[0]
+    before = len(world.emitted)
+    world.restarts(2, Broker(settings=ENABLED))
+
+    assert "every broker has zookeeper.metadata.migration.enable" in world.until(Unsound, before).reason
+    assert world.claimant.migration is MigrationPhase.WAITING
+
+
+def test_brokers_that_wait_for_a_quorum_that_has_not_started_are_led() -> None:
+    world = World().runs(Broker(settings=ENABLED))
+
+    assert [w for w in world.passes().warnings if w.check is Check.MIGRATION] == []
+    assert world.claimant.migration is MigrationPhase.NONE
+
+
+def test_a_broker_that_does_not_say_whether_it_migrates_is_led() -> None:
+    world = World().runs(Broker(settings=ENABLED), Broker(is_mute=True)).has(STARTED, PROGRESS)
+
+    world.passes()
+
+    assert "not known to be set on broker 2" in signs(world)[0]
+
+
+@pytest.mark.parametrize(("progress", "phase"), [(STARTED, "copying"), (COPIED, "dual write")])
+def test_while_kraft_leads_no_replica_claims_and_after_a_roll_back_it_does(progress: Migration, phase: str) -> None:
+    world = World().runs(Broker(settings=ENABLED)).has(KRAFT, CLAIM).has(progress, PROGRESS)
+
+    assert f"a KRaft controller leads (migration phase: {phase})" in world.refusal()
+    before = len(world.emitted)
+    world.ensemble.write(RemoveNode(CLAIM.path), RemoveNode(PROGRESS.path))
+    world.until(Watching, before)
+    assert world.claimant.migration is MigrationPhase.NONE
+
+
+def test_a_replica_that_may_lead_is_stopped_when_kraft_takes_over_and_looks_again_afterwards() -> None:
+    world = World().runs(Broker())
+    world.passes()
+    before = len(world.emitted)
+
+    world.has(KRAFT, CLAIM).has(COPIED, PROGRESS)
+    world.until(Unsound, before)
+    before = len(world.emitted)
+    world.ensemble.write(RemoveNode(CLAIM.path), RemoveNode(PROGRESS.path))
+
+    assert isinstance(world.until(Watching, before), Watching)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [(None, "has left /migration behind"), (b"", "no KRaft controller can read /migration")]
+)
+def test_what_a_former_migration_has_left_is_warned_of_while_leading(data: bytes | None, words: str) -> None:
+    world = World().runs(Broker())
+    world.passes()
+    assert signs(world) == []
+
+    if data is None:
+        world.has(COPIED, PROGRESS)
+    else:
+        world.write(PROGRESS.path, data)
+    world.goes_on(LOOKS_WITHIN_S)
+
+    assert words in signs(world)[0]
+    assert not [event for event in world.emitted if isinstance(event, Unsound)]
+    assert any(words in warning for warning in world.claimant.warnings)
