@@ -13,6 +13,7 @@ import click
 # Each is imported when it is used: most need far less than the daemon.
 _COMMANDS = {
     "metrics": "controller.commands.listings",
+    "plan": "controller.reassign.planning_command",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
     "replay": "metrics.replay.commands.cli",
@@ -90,6 +91,7 @@ def main() -> None:
     Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
+    Plan moves of many:            kafka-zk-controller plan --help
     """
 
 

@@ -118,7 +118,7 @@ class RequestStatus(Struct, frozen=True):
         not fit into the znode, or were completed and need no attention, are counted but not listed.
 
     Units:
-        Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers, for the moves that have
+        Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers, for moves that have
         begun: None before they were measured for eleven seconds, and if a broker does not come nearer to its leaders.
     """
 
