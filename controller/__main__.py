@@ -14,6 +14,7 @@ import click
 _COMMANDS = {
     "metrics": "controller.commands.listings",
     "migration": "controller.commands.migration",
+    "plan": "controller.reassign.planning_command",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
     "replay": "metrics.replay.commands.cli",
@@ -91,6 +92,7 @@ def main() -> None:
     Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
+    Plan moves of many:            kafka-zk-controller plan --help
     """
 
 

@@ -135,8 +135,11 @@ class Cluster(Protocol):
     def nodes(self) -> dict[BrokerId, Node]:
         """The live nodes."""
 
-    def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
-        """Those of these topics that exist."""
+    def topics(self, names: Collection[TopicName] | None) -> dict[TopicName, dict[PartitionId, PartitionState]]:
+        """Those of these topics that exist, or all."""
+
+    def topic_ids(self, names: Collection[TopicName]) -> dict[TopicName, str]:
+        """The ids of those that have one: brokers give them from 2.8 on."""
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
         """The moves of these partitions, or of all."""
@@ -150,6 +153,10 @@ class Cluster(Protocol):
 
     def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
         """Change settings; return a reason for each resource whose settings could not be changed."""
+
+    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:
+        """The rates at which these brokers may copy throttled replicas, in bytes a second; leaves out those without
+        one, and those that do not say."""
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
         """Where these replicas are; leaves out those on brokers that do not answer."""

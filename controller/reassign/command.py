@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-from msgspec import structs
 from rich.console import Console
 
 from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel, demand_mode
-from controller.reassign.client_properties import DEFAULT_API_TIMEOUT_MS, ClientSettings, read_client_properties
+from controller.reassign.client_properties import DEFAULT_API_TIMEOUT_MS
 from controller.reassign.cluster import Cluster
+from controller.reassign.connecting import connect
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import Clock, Execution, execute
 from controller.reassign.generating import Proposal, generate
@@ -30,7 +28,6 @@ from controller.reassign.verifying import verify
 from controller.reassign.views import Bars, Documents, Lines, View
 from controller.reassign.watching import COMPUTED, Watch, first_listing, wanted_moves, watch
 
-SILENT_S = 2.0
 _LINES_INTERVAL_S = 5.0
 NO_THROTTLE = -1
 """Kafka's default, which scripts may also write."""
@@ -40,7 +37,7 @@ GROUPS = (
     ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
     ("Which partitions", (MOVES_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
-    ("For --execute", ("additional", *THROTTLES)),
+    ("For --execute", ("additional", "partial", *THROTTLES)),
     ("For --verify and cancels", ("preserve_throttles", "gentle", "force")),
     ("How it is shown", ("output", "interval")),
 )
@@ -97,6 +94,7 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @click.option("--broker-list", metavar="1,2,3", help="Brokers to place these topics on.")
 @_flag("--disable-rack-aware", "Ignore the brokers' racks.")
 @_flag("--additional", "Add to moves in progress, or resubmit them to change their throttle.")
+@_flag("--partial", "Of a file that `plan` made: execute what has not changed since.")
 @click.option("--throttle", type=at_least(NO_THROTTLE), metavar="BYTES/S", help="For copies between brokers.")
 @click.option(
     "--replica-alter-log-dirs-throttle",
@@ -142,7 +140,7 @@ def reassign(config: Path | None, **given: object) -> None:
     clock = Clock(time.monotonic, time.sleep)
     try:
         action = demand_sound(options, mistakes_in((config, *given.values())))
-        cluster = connect(options, answer)
+        cluster = connect(options.connection, answer)
         try:
             _act(cluster, action, options, answer, clock)
         finally:
@@ -153,64 +151,6 @@ def reassign(config: Path | None, **given: object) -> None:
         answer.warn("interrupted; moves that have started continue, --list shows them")
         answer.exit_code = INTERRUPTED
     sys.exit(answer.end())
-
-
-@contextmanager
-def _reporting_silence(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
-    """Tell the user early if no server answers: one who mistyped an address need not wait for the timeout."""
-    word = f"no broker has answered at {address} yet; trying for {timeout_ms / 1000:g} s"
-    timer = threading.Timer(SILENT_S, answer.warn, (word,))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def connect(options: Options, answer: Answer) -> Cluster:
-    """Connect to the cluster as the options say.
-
-    Raises:
-        Stopped: it cannot be reached, or not like this.
-    """
-    settings = ClientSettings()
-    if options.command_config is not None:
-        settings = read_client_properties(options.command_config)
-        if settings.ignored:
-            answer.warn(f"ignored, because they do not concern this tool: {', '.join(settings.ignored)}")
-    if options.timeout is not None:
-        settings = structs.replace(settings, timeout_ms=options.timeout)
-    if not options.is_through_brokers:
-        from controller.reassign import zookeeper_cluster
-
-        answer.warn(zookeeper_cluster.DEPRECATED)
-        assert options.zookeeper is not None, "demand_sound"
-        with _reporting_silence(options.zookeeper, settings.timeout_ms, answer):
-            return zookeeper_cluster.ZooKeeperCluster(options.zookeeper, settings.timeout_ms)
-    from controller.reassign import kafka_cluster
-
-    if options.zookeeper is not None:
-        from controller.reassign.zookeeper_cluster import IGNORED
-
-        answer.warn(IGNORED)
-    servers = _bootstrap_servers(options, settings, answer)
-    with _reporting_silence(servers, settings.timeout_ms, answer):
-        return kafka_cluster.KafkaCluster(servers, settings)
-
-
-def _bootstrap_servers(options: Options, settings: ClientSettings, answer: Answer) -> str:
-    if options.config is None:
-        assert options.bootstrap_server is not None, "demand_sound"
-        return options.bootstrap_server
-    from controller.reassign.zookeeper_cluster import ZooKeeperCluster
-
-    connect, security = options.config.zookeeper
-    with _reporting_silence(connect, settings.timeout_ms, answer):
-        zookeeper = ZooKeeperCluster(connect, settings.timeout_ms, security)
-    try:
-        return zookeeper.bootstrap_servers(settings.security_protocol)
-    finally:
-        zookeeper.close()
 
 
 def _act(cluster: Cluster, action: str, options: Options, answer: Answer, clock: Clock) -> None:
@@ -244,6 +184,7 @@ def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -
         options.replica_alter_log_dirs_throttle,
         options.move_timeout_ms,
         options.mode,
+        options.partial,
     )
     plan = execute(cluster, asked, answer, clock)
     if options.progress:

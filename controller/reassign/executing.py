@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings, unfit
 from controller.reassign.input_file import File
-from controller.reassign.plans import Plan, Replica, as_plan, as_plan_json, demand_executable, listed, plural, read_plan
+from controller.reassign.planning.certified import differences, hash_of
+from controller.reassign.plans import (
+    Plan,
+    Replica,
+    as_lines,
+    as_plan,
+    as_plan_json,
+    demand_executable,
+    listed,
+    plural,
+    read_plan,
+)
 from controller.reassign.refusals import Declined, Refused, Unusable
 from controller.reassign.throttles import copying, throttle_log_dirs, throttle_replication
 from zk_layout.ids import Replicas, TopicPartition
@@ -40,6 +51,8 @@ class Execution(Struct, frozen=True):
 
     Units:
         Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to start.
+    Shape:
+        `is_partial`: of a file that `plan` made, leave out what has changed since.
     """
 
     plan_file: File
@@ -48,6 +61,7 @@ class Execution(Struct, frozen=True):
     log_dirs_throttle: int | None = None
     timeout_ms: int = 10_000
     mode: Mode | None = None
+    is_partial: bool = False
 
 
 def read_plan_file(file: File) -> Plan:
@@ -69,6 +83,7 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     if listing.moves and not asked.additional:
         answer.document["moving"] = [str(at) for at in sorted(listing.moves)]
         raise Declined(EXISTING)
+    plan = _as_planned(cluster, plan, asked, answer)
     current = _current(cluster, plan)
     answer.say("Current partition replica assignment\n")
     answer.say(as_plan_json(current))
@@ -86,6 +101,35 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     _begin(cluster.alter(dict(plan.targets), asked.mode), plan, answer)
     move_directories(cluster, plan.directories, asked.timeout_ms, answer, clock)
     return plan
+
+
+def _as_planned(cluster: Cluster, plan: Plan, asked: Execution, answer: Answer) -> Plan:
+    """The plan, or what of it has not changed since it was made."""
+    certificate, name = plan.certificate, asked.plan_file.name
+    if certificate is None:
+        if asked.is_partial:
+            raise Unusable(f"--partial: {name} was not made by `kafka-zk-controller plan`")
+        return plan
+    if hash_of(certificate, plan.targets) != certificate.hash:
+        raise Refused(
+            f"{name}: not the plan that was shown: the file was changed after {certificate.hash} was made; plan again, "
+            "or remove `plan` from the file to execute it as it is"
+        )
+    names = {at.topic for at in plan.targets}
+    current = {
+        TopicPartition(t, p): state.replicas for t, its in cluster.topics(names).items() for p, state in its.items()
+    }
+    changed = differences(certificate, plan.targets, current, cluster.topic_ids(names))
+    if not changed:
+        return plan
+    answer.document["changed"] = {str(at): reason for at, reason in sorted(changed.items())}
+    rest = tuple(planned for planned in plan.partitions if planned.at not in changed)
+    if not asked.is_partial or not rest:
+        hint = f"; --partial executes the other {len(rest)}" if rest else ""
+        heading = f"{name}: the cluster has changed since this plan was made, nothing was started{hint}:"
+        raise Declined("\n".join([heading, as_lines(by_partition(changed))]))
+    answer.warn(as_lines(["left out, because they have changed since:", *by_partition(changed)]))
+    return structs.replace(plan, partitions=rest)
 
 
 def _begin(answered: Answered, plan: Plan, answer: Answer) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 import kafka.errors
 import tenacity
@@ -35,6 +36,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Refused, Unreachable
+from controller.reassign.throttles import FOLLOWER_RATE
 from controller.security.tokens.own_token import NoToken
 from controller.wire.tagged import controller_of, progress_of, status_of
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
@@ -43,6 +45,8 @@ CLIENT_ID = "kafka-zk-controller-reassign"
 _NONE, _REQUEST_TIMED_OUT, _NOT_CONTROLLER, _REPLICA_NOT_AVAILABLE, _NO_REASSIGNMENT = 0, 7, 41, 9, 85
 _UNKNOWN_TOPIC = frozenset({3, 100})
 _SET, _DELETE = 0, 1
+_UNLIMITED = 2**63 - 1
+_NO_ID = UUID(int=0)
 _MESSAGES = {
     -1: "The server experienced an unexpected error when processing the request.",
     3: "This server does not host this topic-partition.",
@@ -107,9 +111,9 @@ class KafkaCluster:
         except (Refused, Unreachable):
             return False
 
-    def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
+    def topics(self, names: Collection[TopicName] | None) -> dict[TopicName, dict[PartitionId, PartitionState]]:
         """As the next best broker knows them."""
-        if not names:
+        if names is not None and not names:
             return {}
         found = self._patiently(lambda: self._metadata(names), "the topics")
         refused = [t for t in found.topics if t.error_code and t.error_code not in _UNKNOWN_TOPIC and not t.partitions]
@@ -123,6 +127,13 @@ class KafkaCluster:
             for t in found.topics
             if t.error_code not in _UNKNOWN_TOPIC
         }
+
+    def topic_ids(self, names: Collection[TopicName]) -> dict[TopicName, str]:
+        """As the next best broker knows them."""
+        if not names:
+            return {}
+        found = self._patiently(lambda: self._metadata(names), "the topics")
+        return {TopicName(t.name): str(t.topic_id) for t in found.topics if t.topic_id and t.topic_id != _NO_ID}
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
         """As the controller knows it."""
@@ -183,6 +194,19 @@ class KafkaCluster:
             }
         return failed
 
+    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:
+        """Each broker is asked for its own; one that may not be asked counts as having none."""
+        found: dict[BrokerId, int] = {}
+        for broker in brokers:
+            try:
+                answer = self._send(messages.rate_request(broker), broker)
+            except kafka.errors.KafkaError:
+                continue
+            for rate in (c.value for r in answer.results for c in r.configs if c.name == FOLLOWER_RATE and c.value):
+                if rate.isdecimal() and int(rate) < _UNLIMITED:
+                    found[broker] = int(rate)
+        return found
+
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
         """Asks brokers for these replicas only; leaves out brokers that do not answer."""
         found: dict[Replica, Directories] = {}
@@ -228,9 +252,11 @@ class KafkaCluster:
                 "address, security.protocol and credentials"
             ) from None
 
-    def _metadata(self, topics: Collection[TopicName]) -> Any:
+    def _metadata(self, topics: Collection[TopicName] | None) -> Any:
         """Also gives the connections every node's address."""
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+        wanted = None
+        if topics is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
         answer = self._send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), None)
         self._manager.cluster.update_metadata(answer)
         return answer

@@ -11,12 +11,18 @@ from collections.abc import Callable, Mapping
 from struct import pack
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
 
+from controller.reassign.cluster import Kind
+from controller.reassign.throttles import FOLLOWER_RATE
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
 from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, with_tagged
-from zk_layout.ids import Replicas, RequestId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, Replicas, RequestId, TopicName, TopicPartition
 
 T = TypeVar("T")
 
@@ -77,6 +83,14 @@ def list_request(
     request = TaggedList(timeout_ms=timeout_ms, topics=topics, max_version=0)
     request.own_tags = {ADDITIONS: b""} | request_id_field(None if request_id is None else RequestId(request_id))
     return request
+
+
+def rate_request(broker: BrokerId) -> DescribeConfigsRequest:
+    """The request for the rate at which a broker may copy throttled replicas."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=[FOLLOWER_RATE]
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
 def fields_of(message: Any) -> dict[int, bytes]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from controller.reassign.client_properties import read_client_properties
 from controller.reassign.cluster import Mode
+from controller.reassign.connecting import Connection
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import read_plan_file
 from controller.reassign.input_file import InputFile
@@ -28,7 +29,7 @@ _REQUIRED = {
 _PERMITTED = {
     "generate": {"zookeeper", "disable_rack_aware"},
     "execute": {
-        *("zookeeper", "additional", "throttle", "replica_alter_log_dirs_throttle"),
+        *("zookeeper", "additional", "partial", "throttle", "replica_alter_log_dirs_throttle"),
         *("progress", "interval", "force"),
     },
     "verify": {"zookeeper", "preserve_throttles"},
@@ -64,6 +65,7 @@ class Options(Struct, frozen=True):
     broker_list: str | None
     disable_rack_aware: bool
     additional: bool
+    partial: bool
     throttle: int | None
     replica_alter_log_dirs_throttle: int | None
     preserve_throttles: bool
@@ -79,9 +81,14 @@ class Options(Struct, frozen=True):
         return frozenset(n for n, value in values.items() if value is not None and value is not False and value != ())
 
     @property
+    def connection(self) -> Connection:
+        """How the cluster is reached."""
+        return Connection(self.bootstrap_server, self.config, self.command_config, self.zookeeper, self.timeout)
+
+    @property
     def is_through_brokers(self) -> bool:
         """Whether brokers are asked, rather than ZooKeeper."""
-        return self.bootstrap_server is not None or self.config is not None
+        return self.connection.is_through_brokers
 
     @property
     def selection(self) -> Selection:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
+from controller.reassign.planning.certified import Certificate
 from controller.reassign.refusals import Unusable
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
@@ -24,6 +25,7 @@ ANY = "any"
 T = TypeVar("T")
 MOST_MISTAKES = 20
 _HEADING = b"Proposed partition reassignment configuration"
+_NOTHING = msgspec.Raw(b"null")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -51,9 +53,10 @@ class PlannedPartition(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A whole file, in its order; only its shape is checked."""
+    """A whole file, in its order; only its shape is checked. `certificate` says how `plan` made it, if it did."""
 
     partitions: tuple[PlannedPartition, ...]
+    certificate: Certificate | None = None
 
     @property
     def targets(self) -> dict[TopicPartition, Replicas]:
@@ -81,6 +84,7 @@ class _PartitionJson(Struct):
 class _PlanJson(Struct):
     version: int = 1
     partitions: tuple[msgspec.Raw, ...] = ()
+    plan: msgspec.Raw = _NOTHING
 
 
 class _TopicJson(Struct):
@@ -113,7 +117,18 @@ def read_plan(data: bytes, name: str) -> Plan:
         planned.append(PlannedPartition(at, entry.replicas, log_dirs))
     if mistakes:
         raise Unusable(as_lines(mistakes))
-    return Plan(tuple(planned))
+    return Plan(tuple(planned), _certificate(whole.plan, name))
+
+
+def _certificate(data: msgspec.Raw, name: str) -> Certificate | None:
+    if bytes(data) == bytes(_NOTHING):
+        return None
+    try:
+        return msgspec.json.decode(data, type=Certificate)
+    except msgspec.ValidationError as error:
+        raise Unusable(
+            f"{name}: {str(error).replace('`$', '`plan')}; remove `plan` to execute the file as it is"
+        ) from None
 
 
 def demand_executable(plan: Plan, name: str) -> None:

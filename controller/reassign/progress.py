@@ -1,7 +1,8 @@
 """How far are the moves, how fast are they, and when will they be done?
 
 kafka-zk-controller reports the progress of each receiving replica. With Kafka's own controllers it is computed from the
-sizes of log directories, which brokers are asked for repeatedly.
+sizes of log directories, which brokers are asked for repeatedly. The time left follows from the sums of each receiving
+broker (`controller.core.progress.closing`).
 
 Source: KIP-179, "progress"; KIP-113, DescribeLogDirs.
 """
@@ -13,12 +14,15 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
+from controller.core.progress.closing import LONGEST_WINDOW_S, WINDOW_S, Closing, Receiving, longest
 from controller.reassign.cluster import Directories, Move, PartitionState
 from controller.reassign.plans import Replica
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 _WINDOW_S = 30.0
+_MOVES_A_SECOND = 1_000
+"""How many a controller of ours measures, at most."""
 _GRACE_S = 5.0
 """Brokers learn of a move's end a little later than the controller stops listing it."""
 
@@ -42,6 +46,11 @@ class Moving(Struct, frozen=True):
         """Why it does not go on, if that is known."""
         return self.move.progress.waits_for if self.move.progress is not None else None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is more than accepted: a waiting move's new replicas are not among its replicas yet."""
+        return not self.move.adding or not set(self.move.replicas).isdisjoint(self.move.adding)
+
 
 class Ended(Struct, frozen=True):
     """One move that has ended; `is_complete` if the partition has its target replicas."""
@@ -61,7 +70,8 @@ class Snapshot(Struct, frozen=True):
 
     Shape:
         `moving` is sorted by partition; `ended` has all that ended since the first snapshot, in that order;
-        `settling` counts those no longer listed while brokers still show other replicas.
+        `settling` counts those no longer listed while brokers still show other replicas. `receiving` has the brokers
+        that copy, and `throttles` the rates of those where they matter; moves that wait are not in these figures.
     """
 
     moving: tuple[Moving, ...]
@@ -71,6 +81,13 @@ class Snapshot(Struct, frozen=True):
     total_bytes: int
     bytes_per_second: float | None
     remaining_seconds: float | None
+    receiving: tuple[Receiving, ...] = ()
+    throttles: Mapping[BrokerId, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many moves have not begun."""
+        return sum(not one.has_begun for one in self.moving)
 
     @property
     def moves(self) -> int:
@@ -103,7 +120,8 @@ class Progress:
         self._missed_since: dict[TopicPartition, float] = {}
         self._sizes: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] = {}
-        self._samples: dict[Replica, deque[tuple[float, int]]] = {}
+        self._samples: dict[Replica, deque[tuple[float, int, int]]] = {}
+        self._closing = Closing()
 
     def awaited(self, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
         """The partitions whose moves have ended and whose replicas have to be looked up."""
@@ -127,6 +145,7 @@ class Progress:
             ended = Ended(at, states[at].replicas if at in states else (), self._targets[at])
             if ended.is_complete or now - self._missed_since.setdefault(at, now) > _GRACE_S:
                 self._ended[at] = ended
+                self._closing.finish(at, is_complete=ended.is_complete)
         for at, move in moves.items():
             self._targets[at] = move.target
             self._ended.pop(at, None)
@@ -135,6 +154,7 @@ class Progress:
             Moving(at, move, self._received(now, at, move, states.get(at), directories))
             for at, move in sorted(moves.items())
         )
+        self._follow(now, moving)
         return self._summed(moving, len(self.awaited(moves)))
 
     def _received(
@@ -165,20 +185,33 @@ class Progress:
         if whole is None:
             return ReplicaProgress(broker, error=f"leader {state.leader} does not report the size of its log")
         held = whole if broker in state.isr else min(whole, _size(directories, at, broker) or 0)
-        rate = self._rate(now, Replica(broker, at.topic, at.partition), held)
+        rate, closing = self._rates(now, Replica(broker, at.topic, at.partition), held, whole)
         left = whole - held
-        remaining = 0.0 if not left else left / rate if rate else None
+        remaining = 0.0 if not left else left / closing if closing is not None and closing > 0 else None
         return ReplicaProgress(broker, held, whole, rate, remaining)
 
-    def _rate(self, now: float, replica: Replica, held: int) -> float | None:
-        """Averaged over the last half minute, so that a pause of one fetch is no standstill."""
+    def _rates(self, now: float, replica: Replica, held: int, whole: int) -> tuple[float | None, float | None]:
+        """How fast it copies, and how fast its gap closes, which new data slows.
+
+        Averaged over the last half minute, so that a pause of one fetch is no standstill.
+        """
         samples = self._samples.setdefault(replica, deque())
-        samples.append((now, held))
+        samples.append((now, held, whole))
         while now - samples[0][0] > _WINDOW_S:
             samples.popleft()
-        since, first = samples[0]
+        since, first, first_whole = samples[0]
         passed = now - since
-        return max(0.0, (held - first) / passed) if passed > 0 else None
+        if passed <= 0:
+            return None, None
+        closed = (first_whole - first) - (whole - held)
+        return max(0.0, (held - first) / passed), closed / passed if passed >= WINDOW_S else None
+
+    def _follow(self, now: float, moving: Collection[Moving]) -> None:
+        for one in moving:
+            for replica in one.received:
+                if replica.total_bytes is not None:
+                    self._closing.see(one.at, replica.broker, replica.copied_bytes or 0, replica.total_bytes)
+        self._closing.mark(now, max(LONGEST_WINDOW_S, 6 * len(moving) / _MOVES_A_SECOND))
 
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
         for one in moving:
@@ -191,13 +224,20 @@ class Progress:
                 self._copied[at] = self._sizes[at]
         rates = [r.bytes_per_second for one in moving for r in one.received if r.bytes_per_second is not None]
         rate = sum(rates) if rates else None
-        remaining = None if moving else 0.0
-        if moving and rate:
-            longest = max((r.remaining_seconds or 0.0 for one in moving for r in one.received), default=0.0)
-            left = sum(self._sizes[one.at] - self._copied[one.at] for one in moving)
-            remaining = max(longest, left / rate)
+        receiving = self._closing.receiving()
+        has_trouble = any(r.error for one in moving for r in one.received)
+        remaining = None if has_trouble or (moving and not receiving) else longest(receiving)
         copied, total = sum(self._copied.values()), sum(self._sizes.values())
-        return Snapshot(tuple(moving), tuple(self._ended.values()), settling, copied, total, rate, remaining)
+        return Snapshot(
+            tuple(moving),
+            tuple(self._ended.values()),
+            settling,
+            copied,
+            total,
+            rate,
+            remaining,
+            tuple(receiving.values()),
+        )
 
 
 def _size(directories: Mapping[Replica, Directories], at: TopicPartition, broker: BrokerId) -> int | None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.reassign.listing import as_document
+from controller.reassign.outlook import NOT_KNOWN_YET, is_unknown_yet, outlook
 from controller.reassign.plans import listed
 from controller.reassign.progress import Ended, Moving, Snapshot
 from zk_layout.ids import TopicPartition
@@ -95,6 +96,9 @@ class Bars:
             table.add_row(Text(f"{self._more} and {len(rows) - room} more", style="dim"))
         table.add_row(*(last[column] for column in columns))
         notes = [Text(_missed(snapshot), style="yellow")] if snapshot.missed else []
+        notes += [Text(sentence, style="yellow") for sentence in outlook(snapshot)[:_MOST_REASONS]]
+        notes += [Text(_waiting(snapshot), style="dim")] if snapshot.waiting else []
+        notes += [Text(NOT_KNOWN_YET, style="dim")] if is_unknown_yet(snapshot) else []
         notes += [Text(self._note, style="dim")] if self._note else []
         return Group(table, *notes)
 
@@ -164,6 +168,11 @@ class Lines:
                 click.echo(ended_sentence(ended))
         if snapshot.moving:
             click.echo(summary(snapshot))
+        sentences = outlook(snapshot)
+        for sentence in sentences[:_MOST_REASONS]:
+            click.echo(f"  {sentence}")
+        if len(sentences) > _MOST_REASONS:
+            click.echo(f"  and {len(sentences) - _MOST_REASONS} more brokers like these: --output json names them")
         waiting: dict[str, list[TopicPartition]] = {}
         for one in snapshot.moving:
             if one.waits_for:
@@ -202,6 +211,20 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
         "total_bytes": snapshot.total_bytes,
         "bytes_per_second": snapshot.bytes_per_second,
         "remaining_seconds": snapshot.remaining_seconds,
+        "is_remaining_unknown_yet": is_unknown_yet(snapshot),
+        "outlook": outlook(snapshot),
+        "receiving": [
+            {
+                "broker": one.broker,
+                "gap_bytes": one.gap_bytes,
+                "closing_bytes_per_second": one.closing,
+                "new_bytes_per_second": one.inflow,
+                "throttle_bytes_per_second": snapshot.throttles.get(one.broker),
+                "remaining_seconds": one.remaining_s,
+            }
+            for one in snapshot.receiving
+        ],
+        "waiting": snapshot.waiting,
         "moving": [
             as_document(one.at, one.move)
             | {
@@ -236,11 +259,19 @@ def summary(snapshot: Snapshot) -> str:
         parts.append(_rate(snapshot.bytes_per_second))
     if snapshot.remaining_seconds is not None:
         parts.append(f"{_left(snapshot.remaining_seconds)} left")
+    elif is_unknown_yet(snapshot):
+        parts.append("time left not known yet")
+    if snapshot.waiting:
+        parts.append(_waiting(snapshot))
     return ", ".join(parts)
 
 
 def _missed(snapshot: Snapshot) -> str:
     return f"{snapshot.missed} ended without the target replicas"
+
+
+def _waiting(snapshot: Snapshot) -> str:
+    return f"{snapshot.waiting} wait and are not in these figures"
 
 
 def ended_sentence(ended: Ended) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.reassign.cluster import Cluster, Directories, Listing, Move, PartitionState
 from controller.reassign.executing import Clock
 from controller.reassign.listing import demand_request
+from controller.reassign.outlook import in_doubt
 from controller.reassign.plans import Replica
 from controller.reassign.progress import Progress, Snapshot
 from controller.reassign.refusals import DONE, FAILED
@@ -84,7 +85,9 @@ def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Mo
             for broker in (*moves[at].adding, states[at].leader)
         }
         directories = cluster.directories(holders)
-    return progress.advance(clock.now(), moves, states, directories)
+    snapshot = progress.advance(clock.now(), moves, states, directories)
+    doubtful = in_doubt(snapshot)
+    return structs.replace(snapshot, throttles=cluster.throttles(doubtful)) if doubtful else snapshot
 
 
 def _states(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:

@@ -31,6 +31,7 @@ from controller.reassign.cluster import (
 from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
+from controller.reassign.throttles import FOLLOWER_RATE
 from controller.settings.kinds import SERVERS
 from controller.settings.security import ZooKeeperSecurity
 from controller.zk.client import client_of
@@ -116,15 +117,21 @@ class ZooKeeperCluster:
                 found[BrokerId(int(name))] = _decoded(brokers.decode, data)
         return found
 
-    def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
+    def topics(self, names: Collection[TopicName] | None) -> dict[TopicName, dict[PartitionId, PartitionState]]:
         """Their assignments, without leaders and ISRs."""
         found = {}
+        if names is None:
+            names = list(map(TopicName, self._ask(lambda: self._client.get_children(topics.ROOT))))
         for name in names:
             data = self._read(TopicAddress(name).path)
             if data is not None:
                 partitions = _decoded(topics.decode, data).partitions
                 found[name] = {p: PartitionState(partitions[p].replicas) for p in sorted(partitions)}
         return found
+
+    def topic_ids(self, names: Collection[TopicName]) -> dict[TopicName, str]:  # noqa: ARG002 - plans are made over brokers
+        """Not asked."""
+        return {}
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:  # noqa: ARG002 - not known to ZooKeeper
         """The moves the legacy znode still names."""
@@ -159,6 +166,16 @@ class ZooKeeperCluster:
             except (BadVersionError, Refused) as error:
                 failed[of] = str(error) or "another process keeps changing it"
         return failed
+
+    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:
+        """As the brokers' znodes have them."""
+        found = {}
+        for broker in brokers:
+            data = self._read(f"/config/{_FOLDERS[Kind.BROKER]}/{broker}")
+            rate = "" if data is None else _decoded(configs.decode, data).config.get(FOLLOWER_RATE, "")
+            if rate.isdecimal():
+                found[broker] = int(rate)
+        return found
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:  # noqa: ARG002 - not known to ZooKeeper
         """Unknown here."""

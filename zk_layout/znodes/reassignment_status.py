@@ -51,7 +51,8 @@ class ReplicaProgress(Struct, frozen=True):
     """How much one receiving replica has copied; None if unknown, as before the first measurement.
 
     Units:
-        `remaining_seconds` is also None if the replica does not come nearer to the leader's end.
+        `remaining_seconds` is None as well before the replica was measured for eleven seconds, and if it does not come
+        nearer to the leader's end.
     """
 
     broker: Broker
@@ -117,7 +118,8 @@ class RequestStatus(Struct, frozen=True):
         not fit into the znode, or were completed and need no attention, are counted but not listed.
 
     Units:
-        Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers.
+        Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers, for moves that have
+        begun: None before they were measured for eleven seconds, and if a broker does not come nearer to its leaders.
     """
 
     request_id: Request

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct, field
 
 from controller.core.stage import Stage, stage, still_to_go
@@ -67,13 +69,15 @@ class Seen(Struct):
     """One moving partition, with what is known beyond the facts.
 
     Shape:
-        `confirmed` are the brokers that confirmed the deletion of their replica; `replicas` are the receiving ones.
+        `confirmed` are the brokers that confirmed the deletion of their replica; `replicas` are the receiving ones, and
+        `closing` is how fast the gaps of those that were measured long enough close, in bytes a second.
     """
 
     at: TopicPartition
     held: Partition
     confirmed: frozenset[BrokerId]
     replicas: tuple[ReplicaProgress, ...]
+    closing: Mapping[BrokerId, float | None] = {}
 
 
 def waits_for(seen: Seen, cluster: Cluster, outages: Outages, now: float) -> str | None:
@@ -105,7 +109,10 @@ def _catching_up(seen: Seen, state: PartitionState, cluster: Cluster, outages: O
     progress = {replica.broker: replica for replica in seen.replicas}
     late = [r for r in seen.held.assignment.target if r not in state.isr]
     return "; ".join(
-        _why_offline(r, at, cluster, outages, now) or _why_late(r, progress.get(r), outages, now) for r in late
+        _why_offline(r, at, cluster, outages, now)
+        or _why_silent(r, outages, now)
+        or _why_late(r, progress.get(r), seen.closing.get(r))
+        for r in late
     )
 
 
@@ -118,9 +125,11 @@ def _why_offline(broker: BrokerId, at: TopicPartition, cluster: Cluster, outages
     return f"broker {broker} is shutting down" if broker in cluster.shutting_down else ""
 
 
-def _why_late(broker: BrokerId, progress: ReplicaProgress | None, outages: Outages, now: float) -> str:
-    if broker in outages.silent_since:
-        return f"broker {broker} {outages.silence(broker, now)}"
+def _why_silent(broker: BrokerId, outages: Outages, now: float) -> str:
+    return f"broker {broker} {outages.silence(broker, now)}" if broker in outages.silent_since else ""
+
+
+def _why_late(broker: BrokerId, progress: ReplicaProgress | None, closing: float | None) -> str:
     if progress is None or progress.copied_bytes is None or progress.total_bytes is None:
         return f"replica {broker} is not in sync yet"
     behind = progress.total_bytes - progress.copied_bytes
@@ -130,7 +139,9 @@ def _why_late(broker: BrokerId, progress: ReplicaProgress | None, outages: Outag
         return f"replica {broker} is {size(behind)} behind"
     if not progress.bytes_per_second:
         return f"replica {broker} is {size(behind)} behind and copies nothing"
-    note = "" if progress.remaining_seconds is not None else ", no faster than the leader's log grows"
+    note = ""
+    if closing is not None and progress.remaining_seconds is None:
+        note = f", while new data comes at {size(progress.bytes_per_second - closing)}/s"
     return f"replica {broker} is {size(behind)} behind at {size(progress.bytes_per_second)}/s{note}"
 
 

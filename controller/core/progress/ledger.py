@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from controller.core.messages.events import CallId
 from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.progress.closing import Closing
 from controller.core.state.placement import Numbers, discard
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
@@ -64,7 +65,8 @@ class OpenRequest(Struct, eq=False):
 
     Shape:
         `ended` counts the entries by outcome, `waiting` those whose move has not begun, and `copied_bytes` is their
-        sum, so that the end of a request for 100,000 partitions does not iterate over all of them.
+        sum, so that the end of a request for 100,000 partitions does not iterate over all of them. `closing` follows
+        what its receiving brokers lack.
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """
@@ -84,6 +86,7 @@ class OpenRequest(Struct, eq=False):
     has_news: bool = False
     is_being_written: bool = False
     is_put_off: bool = False
+    closing: Closing = field(default_factory=Closing)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -106,6 +109,7 @@ class OpenRequest(Struct, eq=False):
         entry.outcome, entry.copied_bytes = outcome, copied_bytes
         self.ended[outcome] += 1
         self.copied_bytes += copied_bytes or 0
+        self.closing.finish(at, is_complete=outcome == COMPLETED)
 
 
 class RequestLedger:
@@ -224,6 +228,10 @@ class RequestLedger:
         """Note that a move has reached another stage."""
         for asked in self._of.get(at, ()):
             asked.has_news = True
+
+    def requests_of(self, at: TopicPartition) -> tuple[OpenRequest, ...]:
+        """The requests that move a partition."""
+        return tuple(self._of.get(at, ()))
 
     def request_of(self, at: TopicPartition) -> RequestId | None:
         """The last request that moves a partition."""

@@ -19,6 +19,7 @@ from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.events import LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.progress.blockers import Outages, Seen, waits_for
+from controller.core.progress.closing import LONGEST_WINDOW_S
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
@@ -182,6 +183,8 @@ class Progress:
         self._seen = None
         self._inquire(seen.wanted, out)
         self._measure(seen, out)
+        for asked in self._ledger.open.values():
+            asked.closing.mark(out.now, max(LONGEST_WINDOW_S, 6 * self.pace_s))
         return True
 
     @property
@@ -197,7 +200,11 @@ class Progress:
         if receiving and held.state.leader != NO_LEADER:
             for broker in (held.state.leader, *receiving):
                 seen.wanted.setdefault(broker, []).append(at)
+        requests = self._ledger.requests_of(at)
         for replica in self.replicas(at, now) if at in self._stages else ():
+            if replica.copied_bytes is not None and replica.total_bytes is not None:
+                for asked in requests:
+                    asked.closing.see(at, replica.broker, replica.copied_bytes, replica.total_bytes)
             name = str(replica.broker)
             behind = (replica.total_bytes or 0) - (replica.copied_bytes or 0)
             seen.remaining[name] = seen.remaining.get(name, 0.0) + max(0, behind)
@@ -239,7 +246,8 @@ class Progress:
         if known is None or held is None:
             return None
         replicas = self.replicas(at, now)
-        seen = Seen(at, held, self._cluster.confirmed.get(at, NO_BROKERS), replicas)
+        closing = {replica.broker: self._transfers.closing(at, replica.broker) for replica in replicas}
+        seen = Seen(at, held, self._cluster.confirmed.get(at, NO_BROKERS), replicas, closing)
         reason = waits_for(seen, self._cluster, self._outages, now)
         return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
 

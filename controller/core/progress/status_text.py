@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
 from controller.core.progress.measuring import Progress
 from controller.core.transactions.sizes import RequestSizes
 from zk_layout import catalog
 from zk_layout.bounds import INT32_MAX
-from zk_layout.ids import BrokerId, RequestId, TopicName, TopicPartition
+from zk_layout.ids import RequestId, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import (
     PartitionStatus,
     ReassignmentStatusAddress,
@@ -29,33 +29,21 @@ BYTES_A_PARTITION = 30  # in a list, at least
 
 
 class _Sums(Struct):
-    """Bytes over all receiving replicas, and what remains by receiving broker."""
+    """Bytes over all receiving replicas; `has_trouble` if the broker of one is away or silent."""
 
     copied: int = 0
     total: int = 0
-    rates: dict[BrokerId, float] = field(default_factory=dict)
-    behind: dict[BrokerId, int] = field(default_factory=dict)
-    closing: dict[BrokerId, float] = field(default_factory=dict)
+    rate: float = 0
+    has_trouble: bool = False
 
     def add(self, replica: ReplicaProgress) -> None:
         if replica.copied_bytes is None or replica.total_bytes is None:
             return
         self.copied += replica.copied_bytes
         self.total += replica.total_bytes
-        behind = replica.total_bytes - replica.copied_bytes
-        if behind > 0:
-            broker = replica.broker
-            self.behind[broker] = self.behind.get(broker, 0) + behind
-            self.rates[broker] = self.rates.get(broker, 0.0) + (replica.bytes_per_second or 0.0)
-            closing = behind / replica.remaining_seconds if replica.remaining_seconds else 0.0
-            self.closing[broker] = self.closing.get(broker, 0.0) + closing
-
-    @property
-    def remaining_s(self) -> float | None:
-        """The longest of the brokers' remaining times, for they receive in parallel; None if one never catches up."""
-        if any(not self.closing[broker] for broker in self.behind):
-            return None
-        return round(max((self.behind[b] / self.closing[b] for b in self.behind), default=0.0), 1)
+        if replica.total_bytes > replica.copied_bytes:
+            self.rate += replica.bytes_per_second or 0.0
+            self.has_trouble |= replica.error is not None
 
 
 class StatusText:
@@ -90,6 +78,9 @@ class StatusText:
             for topic, partitions in groupby(known, lambda at: at.topic)
         )
         is_known = sums.total > 0
+        remaining_s = None if sums.has_trouble else asked.closing.remaining_s()
+        if sums.copied == sums.total:
+            remaining_s = 0.0
         return RequestStatus(
             request,
             asked.origin,
@@ -100,8 +91,8 @@ class StatusText:
             tuple(topics),
             sums.copied if is_known else None,
             sums.total if is_known else None,
-            round(sum(sums.rates.values()), 1) if is_known else None,
-            sums.remaining_s if is_known else None,
+            round(sums.rate, 1) if is_known else None,
+            round(remaining_s, 1) if is_known and remaining_s is not None else None,
         )
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:

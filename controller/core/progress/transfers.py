@@ -9,37 +9,55 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from controller.core.messages.events import ReplicaSize
+from controller.core.progress.closing import WINDOW_S
 from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 SMOOTHING_S = 10.0
 """Samples older than this have lost two thirds of their weight."""
+CLOSING_SMOOTHING_S = 30.0
+"""Of the closing gap; longer, because a throttled broker fetches its replicas in turns."""
 STALE_AFTER_S = 15.0
 """A rate not measured for this long means nothing any more."""
 _NOTHING = 1.0  # bytes a second that count as zero: the remains of a rate long after a transfer has stopped
 
 
-class _Flow(Struct):
-    """Sums over time, with older samples weighing less: bytes copied, bytes by which the gap closed, seconds."""
+class _Average(Struct):
+    """Bytes a second, with older samples weighing less."""
 
+    smoothing_s: float
+    seconds: float = 0.0
+    total: float = 0.0
+
+    def add(self, took: float, count: float) -> None:
+        kept = exp(-took / self.smoothing_s)
+        self.seconds = self.seconds * kept + took
+        self.total = self.total * kept + count
+
+    @property
+    def rate(self) -> float:
+        return self.total / self.seconds
+
+
+class _Flow(Struct):
+    """One transfer as last sampled, and the averages of bytes copied and of bytes by which the gap closed."""
+
+    began: float
     at: float
     copied: int
     gap: int
-    seconds: float = 0.0
-    copied_sum: float = 0.0
-    closed_sum: float = 0.0
+    copying: _Average = field(default_factory=lambda: _Average(SMOOTHING_S))
+    closing: _Average = field(default_factory=lambda: _Average(CLOSING_SMOOTHING_S))
 
     def sample(self, now: float, copied: int, gap: int) -> None:
         took = now - self.at
         if took <= 0:
             return
-        kept = exp(-took / SMOOTHING_S)
-        self.seconds = self.seconds * kept + took
-        self.copied_sum = self.copied_sum * kept + max(0, copied - self.copied)
-        self.closed_sum = self.closed_sum * kept + (self.gap - gap)
+        self.copying.add(took, max(0, copied - self.copied))
+        self.closing.add(took, self.gap - gap)
         self.at, self.copied, self.gap = now, copied, gap
 
 
@@ -67,7 +85,7 @@ class Transfers:
         flows = self._flows.setdefault(at, {})
         flow = flows.get(receiver)
         if flow is None or copied < flow.copied:  # a log that shrank begins again
-            flows[receiver] = _Flow(now, copied, gap)
+            flows[receiver] = _Flow(now, now, copied, gap)
         else:
             flow.sample(now, copied, gap)
 
@@ -87,15 +105,25 @@ class Transfers:
         if total is None or copied is None:
             return ReplicaProgress(receiver, copied, total)
         copied = min(copied, total)
-        rate = remaining = None
-        if flow is not None and flow.seconds > 0 and now - flow.at < self.stale_after_s:
-            rate, closing = flow.copied_sum / flow.seconds, flow.closed_sum / flow.seconds
-            rate = round(rate, 1) if rate >= _NOTHING else 0.0
-            if total == copied:
-                remaining = 0.0
-            elif closing >= _NOTHING:
-                remaining = round((total - copied) / closing, 1)
+        if flow is None or not flow.copying.seconds or now - flow.at >= self.stale_after_s:
+            return ReplicaProgress(receiver, copied, total)
+        rate = flow.copying.rate
+        rate = round(rate, 1) if rate >= _NOTHING else 0.0
+        closing = self.closing(at, receiver)
+        remaining = None
+        if total == copied:
+            remaining = 0.0
+        elif closing is not None and closing >= _NOTHING:
+            remaining = round((total - copied) / closing, 1)
         return ReplicaProgress(receiver, copied, total, rate, remaining)
+
+    def closing(self, at: TopicPartition, receiver: BrokerId) -> float | None:
+        """How fast a replica's gap to its leader closes, in bytes a second; negative if it grows.
+
+        None before it was measured for the window over which brokers average a throttle.
+        """
+        flow = self._flows.get(at, {}).get(receiver)
+        return None if flow is None or flow.at - flow.began < WINDOW_S else flow.closing.rate
 
     def largest(self, at: TopicPartition) -> int | None:
         """The size of the largest replica measured; None before the first measurement."""

@@ -37,15 +37,21 @@ def reason(
         (ReplicaProgress(3, 0, 41 * MB), "replica 3 is 41.0 MB behind"),
         (ReplicaProgress(3, MB, 42 * MB, 12.0 * MB, 3.4), "replica 3 is 41.0 MB behind at 12.0 MB/s"),
         (ReplicaProgress(3, MB, 42 * MB, 0.0, None), "replica 3 is 41.0 MB behind and copies nothing"),
-        (
-            ReplicaProgress(3, MB, 42 * MB, 12.0 * MB, None),
-            "replica 3 is 41.0 MB behind at 12.0 MB/s, no faster than the leader's log grows",
-        ),
+        (ReplicaProgress(3, MB, 42 * MB, 12.0 * MB, None), "replica 3 is 41.0 MB behind at 12.0 MB/s"),
         (ReplicaProgress(3, MB, MB, 1.0, 0.0), "replica 3 has copied everything and is to join the ISR"),
     ],
 )
 def test_a_replica_that_copies_says_how_far_it_is(replica: ReplicaProgress, sentence: str) -> None:
     assert reason(1, "1,2", cluster("1,2,3"), replica) == sentence
+
+
+def test_what_new_data_takes_is_said_once_it_is_known_that_the_replica_comes_no_nearer() -> None:
+    late, moving = ReplicaProgress(3, MB, 42 * MB, 12.0 * MB, None), Partition(MOVE, state(1, "1,2"))
+    seen = Seen(AT, moving, frozenset(), (late,), {BrokerId(3): -1.0 * MB})
+
+    assert waits_for(seen, cluster("1,2,3"), Outages(began=NOW), NOW) == (
+        "replica 3 is 41.0 MB behind at 12.0 MB/s, while new data comes at 13.0 MB/s"
+    )
 
 
 def test_a_broker_that_is_away_is_named_with_how_long() -> None:

@@ -69,10 +69,24 @@ def test_an_old_rate_says_nothing() -> None:
     assert progress(transfers, 20.0 + STALE_AFTER_S) == ReplicaProgress(RECEIVER, 200, 1000)
 
 
-def test_a_log_that_shrank_begins_again() -> None:
-    transfers = measured((0.0, 1000, 500), (1.0, 1000, 600), (2.0, 1000, 0), (3.0, 1000, 20))
+def test_what_falls_behind_closes_at_less_than_nothing() -> None:
+    transfers = measured(*((float(s), 1000 + 30 * s, 10 * s) for s in range(21)))
 
-    assert progress(transfers, 3.0) == ReplicaProgress(RECEIVER, 20, 1000, 20.0, 49.0)
+    assert transfers.closing(AT, RECEIVER) == pytest.approx(-20.0)
+    assert progress(transfers, 20.0).remaining_seconds is None
+
+
+def test_no_time_left_is_known_before_a_window_of_the_throttle_has_passed() -> None:
+    transfers = measured(*((float(s), 1000, 10 * s) for s in range(11)))
+
+    assert progress(transfers, 10.0) == ReplicaProgress(RECEIVER, 100, 1000, 10.0)
+    assert transfers.closing(AT, RECEIVER) is None
+
+
+def test_a_log_that_shrank_begins_again() -> None:
+    transfers = measured((0.0, 1000, 500), (1.0, 1000, 600), *((2.0 + s, 1000, 20 * s) for s in range(12)))
+
+    assert progress(transfers, 13.0) == ReplicaProgress(RECEIVER, 220, 1000, 20.0, 39.0)
 
 
 def test_who_is_in_sync_has_everything_whatever_the_sizes_say() -> None:

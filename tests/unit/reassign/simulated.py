@@ -11,6 +11,7 @@ from controller.reassign.cluster import (
     Answered,
     Configured,
     Directories,
+    Kind,
     Listing,
     Mode,
     Move,
@@ -20,6 +21,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.executing import Clock
 from controller.reassign.plans import Replica
+from controller.reassign.throttles import FOLLOWER_RATE
 from zk_layout.ids import BrokerId, Replicas, RequestId, TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
@@ -66,19 +68,23 @@ class SimulatedCluster:
         self.waiting_for_replica: dict[Replica, int] = {}
         self.request: RequestStatus | None = None
         self.looks = 0
+        self.ids: dict[str, str] = {}
 
     def nodes(self) -> dict[Any, Node]:
         return dict(self.live)
 
-    def topics(self, names: Collection[str]) -> dict[Any, dict[Any, PartitionState]]:
+    def topics(self, names: Collection[str] | None) -> dict[Any, dict[Any, PartitionState]]:
         found: dict[Any, dict[Any, PartitionState]] = {}
         for partition, replicas in sorted(self.assignments.items()):
-            if partition.topic in names:
+            if names is None or partition.topic in names:
                 moving = self.moves.get(partition)
                 isr = moving.original if moving else replicas
                 shown = moving.replicas if moving else replicas
                 found.setdefault(partition.topic, {})[partition.partition] = PartitionState(shown, isr, isr[0])
         return found
+
+    def topic_ids(self, names: Collection[str]) -> dict[Any, str]:
+        return {name: self.ids[name] for name in names if name in self.ids}
 
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
         self.looks += 1
@@ -115,6 +121,10 @@ class SimulatedCluster:
                 else:
                     self.configs.setdefault(of, {})[key] = value
         return {}
+
+    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:
+        rates = {b: self.configs.get(Configured(Kind.BROKER, str(b)), {}).get(FOLLOWER_RATE) for b in brokers}
+        return {broker: int(rate) for broker, rate in rates.items() if rate is not None}
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
         found: dict[Replica, Directories] = {}

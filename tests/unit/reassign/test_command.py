@@ -131,7 +131,7 @@ def test_a_file_that_is_not_there_is_a_mistake_among_others() -> None:
 def test_a_silent_address_is_reported_long_before_the_timeout(
     option: str, plan: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.reassign.command.SILENT_S", 0.05)
+    monkeypatch.setattr("controller.reassign.connecting.SILENT_S", 0.05)
     address = f"127.0.0.1:{free_port()}"
 
     result = run(option, address, "--verify", "--reassignment-json-file", plan, "--timeout", "500")

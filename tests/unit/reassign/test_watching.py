@@ -11,14 +11,18 @@ import sys
 import pytest
 from rich.console import Console
 
-from controller.reassign.cluster import Move, PartitionState
+from controller.reassign.cluster import Configured, Directories, Kind, Move, PartitionState
 from controller.reassign.command import reassign
+from controller.reassign.outlook import outlook
+from controller.reassign.plans import Replica
 from controller.reassign.progress import Progress, Snapshot
 from controller.reassign.refusals import DONE, FAILED, Refused
 from controller.reassign.selecting import Selection
-from controller.reassign.views import Bars, Documents, Lines, View
-from controller.reassign.watching import Watch, first_listing, watch
+from controller.reassign.throttles import FOLLOWER_RATE
+from controller.reassign.views import Bars, Documents, Lines, View, summary
+from controller.reassign.watching import Watch, first_listing, look, watch
 from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, on, status
+from tests.unit.throttled_series import PARTITIONS, recorded
 from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 
 
@@ -51,7 +55,7 @@ def moving(*, product: str | None = None) -> SimulatedCluster:
 def test_bytes_rates_and_time_left_follow_from_the_sizes_of_directories() -> None:
     recorded = Recorded()
 
-    assert followed(moving(), Watch(Selection(), interval_s=2.0), recorded) == DONE
+    assert followed(moving(), Watch(Selection(), interval_s=12.0), recorded) == DONE
 
     assert [(s.copied_bytes, s.total_bytes) for s in recorded.snapshots] == [
         (80, 200),
@@ -59,10 +63,11 @@ def test_bytes_rates_and_time_left_follow_from_the_sizes_of_directories() -> Non
         (200, 200),
         (200, 200),
     ]
+    assert recorded.snapshots[0].remaining_seconds is None
     second = recorded.snapshots[1]
-    assert second.bytes_per_second == pytest.approx(40.0)
-    assert second.remaining_seconds == pytest.approx(1.0)
-    assert [r.remaining_seconds for one in second.moving for r in one.received] == [pytest.approx(1.0)] * 2
+    assert second.bytes_per_second == pytest.approx(80 / 12)
+    assert second.remaining_seconds == pytest.approx(6.0)
+    assert [r.remaining_seconds for one in second.moving for r in one.received] == [pytest.approx(6.0)] * 2
     assert [e.is_complete for e in recorded.snapshots[-1].ended] == [True, True]
 
 
@@ -85,7 +90,8 @@ def test_what_our_controller_tells_is_taken_as_it_is() -> None:
     code = watch(cluster, asked, first_listing(cluster, asked), recorded, hours.clock)
 
     first = recorded.snapshots[0]
-    assert (first.copied_bytes, first.total_bytes, first.bytes_per_second, first.remaining_seconds) == (5, 10, 2.5, 2.0)
+    assert (first.copied_bytes, first.total_bytes, first.bytes_per_second) == (5, 10, 2.5)
+    assert first.moving[0].received[0].remaining_seconds == 2.0
     assert first.moving[0].waits_for == "broker 3 is offline"
     assert code == FAILED
     assert hours.seconds > 5
@@ -135,13 +141,105 @@ def test_cancelled_moves_are_not_done_and_what_they_had_not_copied_is_not_copied
 
 def test_time_left_does_not_count_what_cancelled_moves_had_not_copied() -> None:
     progress = Progress({})
-    received = ReplicaProgress(3, 100, 1000, 90.0, 10.0)
-    move = Move((1, 3), adding=(3,), progress=MoveProgress(None, "catching up", 0, replicas=(received,)))
-    progress.advance(0.0, {at("a-0"): move, at("a-1"): move}, {}, {})
 
-    snapshot = progress.advance(60.0, {at("a-0"): move}, {at("a-1"): PartitionState((1,), (1,), 1)}, {})
+    def move(copied: int) -> Move:
+        received = ReplicaProgress(3, copied, 1000)
+        return Move((1, 3), adding=(3,), progress=MoveProgress(None, "catching up", 0, replicas=(received,)))
 
-    assert snapshot.remaining_seconds == pytest.approx(10.0)
+    for second in range(12):
+        progress.advance(float(second), {at("a-0"): move(50 * second), at("a-1"): move(0)}, {}, {})
+    states = {at("a-1"): PartitionState((1,), (1,), 1)}
+    for second in range(12, 18):
+        progress.advance(float(second), {at("a-0"): move(50 * second)}, states, {})
+    snapshot = progress.advance(18.0, {at("a-0"): move(900)}, states, {})
+
+    assert snapshot.remaining_seconds == pytest.approx(2.0)
+
+
+def test_waiting_moves_are_counted_apart() -> None:
+    begun = Move(
+        (1, 3), adding=(3,), progress=MoveProgress(None, "catching up", 0, replicas=(ReplicaProgress(3, 5, 9),))
+    )
+    waits = Move((1, 2), adding=(3,), progress=MoveProgress(None, "waiting", 0))
+
+    snapshot = Progress({}).advance(0.0, {at("a-0"): begun, at("a-1"): waits}, {}, {})
+
+    assert summary(snapshot) == (
+        "0 of 2 done, 5 bytes of 9 bytes (55%), time left not known yet, 1 wait and are not in these figures"
+    )
+
+
+def followed_at(copied: int, grown: int, seconds: int, throttle: int | None = None) -> Snapshot:
+    """One replica that copies so much a second, while its leader's log grows."""
+    cluster, progress = moving(product="kafka-zk-controller 0.1"), Progress({})
+    if throttle is not None:
+        cluster.configure({Configured(Kind.BROKER, "3"): {FOLLOWER_RATE: str(throttle)}})
+    hours, snapshot = Hours(), Progress({}).advance(0.0, {}, {}, {})
+    for second in range(seconds):
+        received = ReplicaProgress(3, copied * second, 10_000_000 + grown * second)
+        move = Move((1, 3), adding=(3,), progress=MoveProgress(None, "catching up", 0, replicas=(received,)))
+        snapshot = look(cluster, progress, {at("a-0"): move}, hours.clock)
+        hours.seconds += 1
+    return snapshot
+
+
+def test_a_throttle_that_new_data_uses_up_is_said_in_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = followed_at(copied=8_000, grown=8_200, seconds=15, throttle=8_000)
+
+    Lines().show(snapshot)
+
+    assert snapshot.remaining_seconds is None
+    assert capsys.readouterr().out.splitlines() == [
+        "0 of 1 done, 112.0 kB of 10.1 MB (1%)",
+        "  the throttle of broker 3 is 8.0 kB/s, 8.0 kB/s of which new data takes: this will not finish; "
+        "set a throttle well above 8.2 kB/s",
+    ]
+
+
+def test_a_throttle_of_which_new_data_takes_most_is_said_too() -> None:
+    snapshot = followed_at(copied=8_000, grown=6_000, seconds=15, throttle=8_000)
+
+    assert snapshot.remaining_seconds == pytest.approx(10_000_000 / 2_000, rel=0.01)
+    assert outlook(snapshot) == ["the throttle of broker 3 is 8.0 kB/s, 6.0 kB/s of which new data takes"]
+
+
+def test_without_a_throttle_what_will_not_finish_is_said_with_both_rates() -> None:
+    assert outlook(followed_at(copied=8_000, grown=9_000, seconds=15)) == [
+        "broker 3 copies 8.0 kB/s while new data comes at 9.0 kB/s: at this rate it will not finish"
+    ]
+
+
+def test_a_throttle_far_from_what_is_copied_is_not_blamed() -> None:
+    assert outlook(followed_at(copied=8_000, grown=9_000, seconds=15, throttle=90_000)) == [
+        "broker 3 copies 8.0 kB/s while new data comes at 9.0 kB/s: at this rate it will not finish"
+    ]
+
+
+def test_new_data_that_takes_little_needs_no_word() -> None:
+    snapshot = followed_at(copied=8_000, grown=1_000, seconds=15, throttle=8_000)
+
+    assert outlook(snapshot) == []
+    assert snapshot.throttles == {}
+
+
+def test_under_a_throttle_the_time_left_is_right_though_single_replicas_come_in_lumps() -> None:
+    looks, end = recorded()
+    progress, said = Progress({}), {}
+    for taken in looks[::5]:
+        moves, states, sizes = {}, {}, {}
+        for number in range(PARTITIONS):
+            partition = at(f"a-{number}")
+            isr = on(1, 3) if number in taken.in_sync else on(1)
+            moves[partition], states[partition] = Move((1, 3), adding=(3,)), PartitionState((1, 3), isr, 1)
+            for broker, size in ((1, taken.total[number]), (3, taken.copied[number])):
+                sizes[Replica(broker, "a", number)] = Directories("/disk1", None, size)
+        snapshot = progress.advance(float(taken.second), moves, states, sizes)
+        if taken.second >= 75 and end - taken.second >= 20:
+            assert snapshot.remaining_seconds is not None
+            said[taken.second] = snapshot.remaining_seconds / (end - taken.second)
+
+    assert len(said) > 15
+    assert all(0.7 <= ratio <= 1.3 for ratio in said.values()), said
 
 
 def test_moves_begun_just_now_count_though_they_were_over_before_the_first_look() -> None:
@@ -171,12 +269,12 @@ def test_an_unknown_request_is_refused_before_anything_is_shown() -> None:
 
 
 def test_lines_tell_sums_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    followed(moving(), Watch(Selection(), interval_s=2.0), Lines())
+    followed(moving(), Watch(Selection(), interval_s=12.0), Lines())
 
     assert capsys.readouterr().out.splitlines() == [
-        "0 of 2 done, 80 bytes of 200 bytes (40%)",
-        "0 of 2 done, 160 bytes of 200 bytes (80%), 40 bytes/s, 1 s left",
-        "0 of 2 done, 200 bytes of 200 bytes (100%), 30 bytes/s, 0 s left",
+        "0 of 2 done, 80 bytes of 200 bytes (40%), time left not known yet",
+        "0 of 2 done, 160 bytes of 200 bytes (80%), 6 bytes/s, 6 s left",
+        "0 of 2 done, 200 bytes of 200 bytes (100%), 5 bytes/s, 0 s left",
         "Reassignment of partition a-0 is completed.",
         "Reassignment of partition a-1 is completed.",
     ]
@@ -197,6 +295,15 @@ def test_each_document_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
             "error": None,
         }
     ]
+    assert documents[0]["is_remaining_unknown_yet"] is True
+    assert documents[0]["receiving"][0] == {
+        "broker": 3,
+        "gap_bytes": 60,
+        "closing_bytes_per_second": None,
+        "new_bytes_per_second": None,
+        "throttle_bytes_per_second": None,
+        "remaining_seconds": None,
+    }
 
 
 def test_lines_say_once_what_many_moves_wait_for_and_again_when_that_changes(
@@ -223,7 +330,7 @@ def test_lines_say_once_what_many_moves_wait_for_and_again_when_that_changes(
     followed(cluster, Watch(Selection()), Ending())
 
     lines = capsys.readouterr().out.splitlines()
-    total = "0 of 50 done, 0 bytes of 0 bytes (0%)"
+    total = "0 of 50 done, 0 bytes of 0 bytes (0%), time left not known yet"
     assert lines[:3] == [total, "  a-0 and 49 more: catching up: broker 3 is offline", total]
     assert lines[3:5] == [total, "  a-0: catching up: it is number 0"]
     assert lines[9] == "  45 more wait for other reasons: --list names them"
@@ -307,7 +414,7 @@ def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = written.decode().splitlines()
 
     assert ended.value.code == DONE
-    assert lines[0] == "0 of 2 done, 80 bytes of 200 bytes (40%)"
+    assert lines[0] == "0 of 2 done, 80 bytes of 200 bytes (40%), time left not known yet"
     assert "Reassignment of partition a-0 is completed." in lines
 
 

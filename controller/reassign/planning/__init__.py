@@ -1,0 +1,1 @@
+"""Plans for many partitions, made without any connection."""
