@@ -34,7 +34,7 @@ INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=non
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages format lock setup kerberos browser engine clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages manifests format lock setup kerberos browser engine charts clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -45,7 +45,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
-	nice -n 10 $(MAKE) --no-print-directory kerberos engine & prepared=$$!; \
+	nice -n 10 $(MAKE) --no-print-directory kerberos engine charts & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
 	wait $$prepared; \
 	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile $(ARGS) || status=$$?; \
@@ -140,6 +140,9 @@ pages: $(READY)  ## renew the tables in READMEs and docs that are made from the 
 	$(BIN)/kafka-zk-controller metrics --output markdown >docs/metrics.md
 	$(BIN)/python -c 'from tests.unit.server.requests_page import as_markdown; print(as_markdown(), end="")' >docs/requests.md
 
+manifests: charts  ## renew deploy/kubernetes, which the chart renders
+	$(BIN)/python -m tests.deploy.chart
+
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix $(ARGS) .
@@ -189,6 +192,11 @@ engine:  ## a container engine and a base image, if this machine can have them
 	    "$${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$$1/etc/ssl/authorities.crt"' bookworm $(BASE).part.tar \
 	    && mv $(BASE).part.tar $(BASE); } >.cache/engine.log 2>&1; \
 	} || echo "no container engine here: its tests will be skipped; .cache/engine.log says why"
+
+# Go builds both, once for each machine; without it, or offline, the chart is not rendered.
+charts: $(READY)  ## helm, kubeconform and schemas, if this machine can have them
+	@mkdir -p .cache; $(BIN)/python -m tests.deploy.tools >.cache/charts.log 2>&1 \
+	  || echo "no helm and kubeconform here: tests of the chart will be skipped; .cache/charts.log says why"
 
 lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
 	@test -x .cache/lock/bin/uv || { $(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }

@@ -135,6 +135,11 @@ FRAGMENTS = {
     ),
     "controller/brokers/README.md": (f"after {link.FIRST_WAIT_S} s, growing to {link.LONGEST_WAIT_S:.0f} s",),
     "deploy/Dockerfile": (f"EXPOSE 9095 {HTTP_PORT}", f"HTTP_PORT={HTTP_PORT}"),
+    "deploy/helm/kafka-zk-controller/values.yaml": (
+        f"port: {HTTP_PORT}",
+        f"and {words(daemon._CLOSE_WITHIN_S)} seconds",
+        f"reserved.broker.max.id ({DEFAULTS['reserved.broker.max.id']})",
+    ),
     "deploy/controller.properties": (f"http.port={HTTP_PORT}",),
 }
 HELP = {
