@@ -143,6 +143,17 @@ REASSIGNMENTS = (
 TURNS = (
     _gauge("event_queue_depth", "Events waiting to be processed."),
     _histogram("turn_seconds", "Time to process one batch of events (a turn).", FAST),
+    _histogram(
+        "turn_cpu_seconds",
+        "Processor time of a turn. Where it is much less than turn_seconds, the machine was busy with other things.",
+        FAST,
+    ),
+    _histogram(
+        "loop_seconds",
+        "Longest time, of each second, for which the event loop did not look for input: all else waited meanwhile.",
+        FAST,
+    ),
+    _histogram("loop_cpu_seconds", "The same, as processor time of the event loop's thread.", FAST),
     _histogram("turn_events", "Events processed in one turn.", BATCHES),
 )
 ZOOKEEPER = (

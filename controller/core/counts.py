@@ -9,21 +9,42 @@ from msgspec import Struct, field
 
 from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
+from controller.core.state.placement import Numbers, discard
 from controller.core.state.topics import Partition, TopicView
 from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared
-from zk_layout.ids import BrokerId, TopicName, TopicPartition
-
-Counted = dict[TopicPartition, None]
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 
 class CountsMemory(Struct, frozen=True, eq=False):
     """Written only by `PartitionCounts`."""
 
     # Partitions without a leader that can serve.
-    offline: Counted = field(default_factory=dict)
+    offline: Numbers = field(default_factory=dict)
     # Partitions that are not led by their first replica.
-    not_preferred: Counted = field(default_factory=dict)
+    not_preferred: Numbers = field(default_factory=dict)
+
+
+class _Counted:
+    """Partitions of one kind, by topic, and how many there are."""
+
+    def __init__(self, topics: Numbers) -> None:
+        self.topics = topics
+        self.count = 0
+
+    def keep(self, name: TopicName, number: PartitionId, *, belongs: bool) -> None:
+        """Note whether a partition is of this kind."""
+        numbers = self.topics.get(name)
+        if belongs and (numbers is None or number not in numbers):
+            self.topics.setdefault(name, {})[number] = None
+            self.count += 1
+        elif not belongs and numbers is not None and number in numbers:
+            discard(self.topics, name, number)
+            self.count -= 1
+
+    def forget(self, name: TopicName) -> None:
+        """Forget a deleted topic."""
+        self.count -= len(self.topics.pop(name, ()))
 
 
 class PartitionCounts(Duty):
@@ -31,11 +52,11 @@ class PartitionCounts(Duty):
 
     def __init__(self, shared: Shared, memory: CountsMemory) -> None:
         self._cluster = shared.cluster
-        self._offline = memory.offline
-        self._not_preferred = memory.not_preferred
-        self._under_replicated: Counted = {}
+        self._offline = _Counted(memory.offline)
+        self._not_preferred = _Counted(memory.not_preferred)
+        self._under_replicated = _Counted({})
+        self._every = (self._offline, self._under_replicated, self._not_preferred)
         self._moving_since: dict[TopicPartition, float] = {}
-        self._every = (self._offline, self._under_replicated, self._not_preferred, self._moving_since)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Recount the partitions that changed."""
@@ -55,12 +76,14 @@ class PartitionCounts(Duty):
     def _see(self, at: TopicPartition, held: Partition | None, out: Outbox) -> None:
         if held is None or not held.assignment.replicas:
             for counted in self._every:
-                counted.pop(at, None)
+                counted.keep(*at, belongs=False)
+            self._moving_since.pop(at, None)
             return
         state, assignment = held.state, held.assignment
-        _keep(self._offline, at, state is None or not self._can_lead(state.leader, at))
-        _keep(self._under_replicated, at, assignment.is_under_replicated(() if state is None else state.isr))
-        _keep(self._not_preferred, at, _is_not_preferred(held))
+        self._offline.keep(*at, belongs=state is None or not self._can_lead(state.leader, at))
+        is_under_replicated = assignment.is_under_replicated(() if state is None else state.isr)
+        self._under_replicated.keep(*at, belongs=is_under_replicated)
+        self._not_preferred.keep(*at, belongs=_is_not_preferred(held))
         if assignment.is_moving:
             if at not in self._moving_since:
                 self._moving_since[at] = out.now
@@ -69,10 +92,11 @@ class PartitionCounts(Duty):
             out.measured("reassignment_seconds", out.now - self._moving_since.pop(at))
 
     def _forget(self, name: TopicName, gone: TopicView) -> None:
-        """Forget a deleted topic; skips sets that are empty."""
+        """Forget a deleted topic."""
         for counted in self._every:
-            for number in gone.partitions if counted else ():
-                counted.pop(TopicPartition(name, number), None)
+            counted.forget(name)
+        for number in gone.partitions if self._moving_since else ():
+            self._moving_since.pop(TopicPartition(name, number), None)
 
     def _can_lead(self, leader: BrokerId, at: TopicPartition) -> bool:
         """A leader that is shutting down still counts; one whose log directory has failed does not."""
@@ -81,9 +105,9 @@ class PartitionCounts(Duty):
     def figures(self) -> dict[str, float]:
         """The current gauges, by measure."""
         return {
-            "offline_partitions": len(self._offline),
-            "under_replicated_partitions": len(self._under_replicated),
-            "preferred_replica_imbalance": len(self._not_preferred),
+            "offline_partitions": self._offline.count,
+            "under_replicated_partitions": self._under_replicated.count,
+            "preferred_replica_imbalance": self._not_preferred.count,
             "moving_partitions": len(self._moving_since),
             "partitions": self._cluster.partition_count,
             "topics": len(self._cluster.topics),
@@ -96,10 +120,3 @@ def _is_not_preferred(held: Partition) -> bool:
     if state is None or (first in held.assignment.adding and first not in state.isr):
         return False
     return state.leader != first
-
-
-def _keep(counted: Counted, at: TopicPartition, belongs: bool) -> None:
-    if belongs:
-        counted[at] = None
-    else:
-        counted.pop(at, None)

@@ -34,6 +34,7 @@ class Memory:
             shutting_down=self.brokers.shutting_down,
             offline_replicas=self.brokers.offline_replicas,
             unannounced=self.brokers.unannounced,
+            returning=self.brokers.returning,
             logs_deleted=self.brokers.logs_deleted,
             caught_up=self.brokers.caught_up,
             confirmed=self.moves.confirmed,

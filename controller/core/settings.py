@@ -25,7 +25,7 @@ class TurnBudget(Struct, frozen=True):
         partitions; `greeted` partitions in full updates; `measured` moves that are examined, listed, or measured by
         brokers; `deleted` partitions of deleted topics; `decided` topics, their due partitions, and the parts of
         requests that wait for them. One step decides up to `requested` parts about one topic, because each step writes
-        the topic's znode.
+        the topic's znode. `hosted` counts the topics and partitions of brokers that come, leave or shut down.
     """
 
     folded: int = 6_000
@@ -35,6 +35,7 @@ class TurnBudget(Struct, frozen=True):
     deleted: int = 1_500
     decided: int = 600
     requested: int = 1_000
+    hosted: int = 5_000
 
 
 class AuthorizerSettings(Struct, frozen=True):

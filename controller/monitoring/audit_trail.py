@@ -17,6 +17,7 @@ from controller.core.messages.effects import Answer, Effect, Recorded
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, CallId, Event
 from controller.core.messages.replies import ReassignmentsAltered, Reply
+from controller.runtime.pump import Took
 from controller.wire.apis import CHANGES, requests_of
 from zk_layout.ids import TopicPartition
 
@@ -50,7 +51,7 @@ class AuditTrail:
         self._unsaid: Counter[str] = Counter()
         self._timer: Timer | None = None
 
-    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what was asked and answered is enough)
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took: Took, left: int) -> None:  # noqa: ARG002 (what was asked and answered is enough)
         """Note requests that arrived and answers that were given."""
         for event in events:
             if isinstance(event, Asked) and isinstance(event.request, _ADMIN):

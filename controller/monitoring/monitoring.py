@@ -21,6 +21,8 @@ from controller.core.messages.replies import OngoingMove, ReassignmentsListed, R
 from controller.core.messages.requests import Caller, ListReassignments, Request
 from controller.http.status import Status
 from controller.monitoring.expected import OUTCOMES, expect
+from controller.runtime.loop import LongestBusy
+from controller.runtime.pump import Took
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
 from zk_layout import catalog
@@ -57,10 +59,11 @@ class Turns:
         self._recorder = recorder
         self._sent: dict[CommitId, float] = {}
 
-    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took: Took, left: int) -> None:
         """Count one turn."""
         record = self._recorder.record
-        record("turn_seconds", took_s)
+        record("turn_seconds", took.wall_s)
+        record("turn_cpu_seconds", took.cpu_s)
         record("turn_events", len(events))
         record("event_queue_depth", left)
         for event in events:
@@ -147,6 +150,7 @@ class Monitoring:
         expect(self.recorder, listeners)
         self.recorder.record("build_info", 1, (metadata.version("kafka-zk-controller"), platform.python_version()))
         self.turns = Turns(self.recorder)
+        self.busy = LongestBusy()
         self.links = LinkMeasures(self.recorder)
         self.troubles = troubles or Troubles()
         self.troubles.count = lambda part: self.recorder.record("part_failures", 1, (part,))
@@ -254,6 +258,9 @@ class Monitoring:
     async def _beat(self) -> None:
         """Update once. A figure that cannot be taken must not make a live process look stuck."""
         self.beats()
+        busy = self.busy.take()
+        self.recorder.record("loop_seconds", busy.wall_s)
+        self.recorder.record("loop_cpu_seconds", busy.cpu_s)
         for reason, count in logs.lost().items():
             self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))
             self._dropped[reason] = count

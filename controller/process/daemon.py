@@ -84,7 +84,9 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
     faulthandler.enable()
     last_resort = LastResort()
     try:
-        return asyncio.run(Daemon(settings, last_resort, is_new_cluster=is_new_cluster).live())
+        daemon = Daemon(settings, last_resort, is_new_cluster=is_new_cluster)
+        with asyncio.Runner(loop_factory=daemon.new_loop) as runner:
+            return runner.run(daemon.live())
     except Exception:
         _log.exception("the process ends because of an unhandled error")
         return FAILED
@@ -130,6 +132,10 @@ class Daemon:
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm: asyncio.TimerHandle | None = None
         self._assemble(settings)
+
+    def new_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop to run it on: how long that is busy is among its metrics."""
+        return self._monitoring.busy.new_loop()
 
     def _assemble(self, settings: Settings) -> None:
         """Build the parts that do I/O."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from controller.core.messages.effects import Wake
@@ -22,6 +23,10 @@ class Clock:
     def now(self) -> float:
         """Monotonic seconds."""
         return self._loop.time()
+
+    def busy(self) -> float:
+        """Processor seconds of this thread: what it did, however busy the machine is with other things."""
+        return time.thread_time()
 
     def wake(self, wake: Wake, emit: Callable[[Woke], None]) -> None:
         """Emit `Woke` once at the time given, or as soon as possible if that is past."""

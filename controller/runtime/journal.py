@@ -23,7 +23,7 @@ from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
 from controller.core.state.cluster import ClusterState
 from controller.runtime.plain import Unreadable, from_plain, to_plain
-from controller.runtime.pump import StateMachine
+from controller.runtime.pump import StateMachine, Took
 
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
@@ -124,7 +124,7 @@ class Journal:
         now: float,
         events: Sequence[Event],
         effects: Sequence[Effect],
-        took_s: float,  # noqa: ARG002 - the pump's observers are all reason alike
+        took: Took,  # noqa: ARG002 - the pump's observers are all reason alike
         left: int,  # noqa: ARG002 - the pump's observers are all reason alike
     ) -> None:
         """Write a turn."""

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, get_args
 
+from msgspec import Struct
+
 from controller.core.messages.effects import Effect, Wake
 from controller.core.messages.events import Event
 from controller.runtime.clock import Clock
@@ -24,11 +26,25 @@ class StateMachine(Protocol):
         """The effects of these events."""
 
 
+class Took(Struct, frozen=True):
+    """How long a turn took, without what its effects took.
+
+    Units:
+        Seconds by the clock, and seconds of processor time of the event loop's thread.
+    """
+
+    wall_s: float
+    cpu_s: float
+
+
+NO_TIME = Took(0.0, 0.0)
+
+
 class TurnObserver(Protocol):
     """Receives every turn, on the event loop, before its effects are carried out; must return at once."""
 
-    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
-        """A turn at `now` took these events in `took_s` seconds; `left` more are waiting."""
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took: Took, left: int) -> None:
+        """A turn at `now` took these events; `left` more are waiting."""
 
 
 class Pump:
@@ -106,11 +122,11 @@ class Pump:
     def _turn(self) -> None:
         queue = self._queue
         batch = [queue.popleft() for _ in range(min(len(queue), self._most_events))]
-        now = self._clock.now()
+        now, busy = self._clock.now(), self._clock.busy()
         effects = self._machine.turn(batch, now)
-        took_s = self._clock.now() - now
+        took = Took(self._clock.now() - now, self._clock.busy() - busy)
         for observer in self._observers:
-            observer.turned(now, batch, effects, took_s, len(queue))
+            observer.turned(now, batch, effects, took, len(queue))
         for effect in effects:
             if self._is_stopped:
                 return

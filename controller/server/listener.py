@@ -18,6 +18,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, Event
 from controller.core.messages.replies import BrokerConfig, Reply
 from controller.core.messages.requests import Caller, Request
+from controller.runtime.pump import Took
 from controller.runtime.supervision import Troubles
 from controller.server.accepting import Acceptor, Welcome, listen, reason_of_failure
 from controller.server.connection import Connection
@@ -152,7 +153,7 @@ class Server:
         expected[client_id] = False
         return lambda: expected.pop(client_id, False)
 
-    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took: Took, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
         """Drop cached metadata answers that this turn's events may have made stale."""
         self._service.metadata.changed(events)
 

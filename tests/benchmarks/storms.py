@@ -63,7 +63,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings, TurnBudget
 from controller.monitoring.monitoring import Turns
 from controller.runtime.journal import Journal
-from controller.runtime.pump import MOST_EVENTS_A_TURN
+from controller.runtime.pump import MOST_EVENTS_A_TURN, NO_TIME
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandEncoder
@@ -279,10 +279,10 @@ class Rig:
     def _turn(self) -> None:
         storm = self.storm
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_EVENTS_A_TURN))]
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), time.thread_time()
         effects = self.machine.turn(batch, self.now)
-        self._turns.turned(self.now, batch, effects, 0.0, 0)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        self._turns.turned(self.now, batch, effects, NO_TIME, 0)
+        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
         storm.turns += 1
         storm.total_s += wall
         storm.longest_s = max(storm.longest_s, wall)
@@ -303,7 +303,7 @@ class Rig:
                     self._writer.submit(effect)
         if self.journal is not None:
             with _longest(storm, "journal_longest_s"):
-                self.journal.turned(self.now, batch, effects, 0.0, 0)
+                self.journal.turned(self.now, batch, effects, NO_TIME, 0)
         if storm.turns % FIGURES_EVERY_TURNS == 0:
             with _longest(storm, "figures_longest_s"):
                 for name, value in self.machine.figures().items():
@@ -392,9 +392,9 @@ class _Unsent:
 
 @contextmanager
 def _longest(storm: Storm, longest: str, total: str = "") -> Iterator[None]:
-    began = time.process_time()
+    began = time.thread_time()
     yield
-    took = time.process_time() - began
+    took = time.thread_time() - began
     setattr(storm, longest, max(getattr(storm, longest), took))
     if total:
         setattr(storm, total, getattr(storm, total) + took)

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from controller.core.elections.duty import Rebalance
 from controller.core.messages.commands import LeaderAndIsr, PartitionView
 from controller.core.messages.effects import Tell
-from controller.core.messages.events import Loaded
+from controller.core.messages.events import Loaded, Woke
 from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
@@ -72,8 +73,11 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "more moves than a znode holds": ("a wide topic is read",),
     "a wide topic moves": ("a wide topic is read",),
     "the wide topic's moves end": ("a wide topic moves",),
+    "every broker bounces": (),
+    "every broker shuts down": (),
     "every broker dies": (),
     "every broker returns": ("every broker dies",),
+    "a broker bounces, and its leaders are balanced": (),
 }
 
 
@@ -150,8 +154,11 @@ class Storms:
             "more moves than a znode holds": (lambda: self._move_wide(WIDEST_TOPIC, WIDEST), 5.0),
             "a wide topic moves": (lambda: self._move_wide(READ_TOPIC, WIDE), 5.0),
             "the wide topic's moves end": (self._join, 70.0),
+            "every broker bounces": (self._return_all, 5.0),
+            "every broker shuts down": (self._shut_all_down, 60.0),
             "every broker dies": (self._lose_all, 5.0),
             "every broker returns": (self._return_all, 5.0),
+            "a broker bounces, and its leaders are balanced": (self._unbalance, 5.0),
         }
 
     def _lose_all(self) -> None:
@@ -161,6 +168,17 @@ class Storms:
     def _return_all(self) -> None:
         for broker in self._rig.brokers:
             self._return(broker)
+
+    def _unbalance(self) -> None:
+        self._return(self._second)
+        self._rig.run()
+        self._join()
+        self._rig.run()
+        self._rig.emit(Woke(Rebalance()))
+
+    def _shut_all_down(self) -> None:
+        for broker in self._rig.brokers:
+            self._ask(ControlledShutdown(broker, self._rig.epoch_of(broker)))
 
     def _ask(self, request: Request) -> None:
         self._rig.ask(request)

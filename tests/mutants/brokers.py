@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "lets a broker go that still leads",
         SHUTDOWN,
-        "remaining.append(at)",
-        "continue",
+        "yield TopicPartition(topic, number)",
+        "yield from ()",
         (story("controlled_shutdown"),),
     ),
     Mutant(
@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         "waits for ever until a broker's former life is dealt with",
         WAITS,
-        "if not wait.topics or wait.until <= out.now]",
-        "if not wait.topics]",
+        "not w.is_open and (not w.topics or w.until <= out.now)]",
+        "not w.is_open and not w.topics]",
         (unit("containment"),),
         unseen="lived through 200 worlds",
     ),

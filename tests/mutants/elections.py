@@ -169,7 +169,7 @@ MUTANTS = (
     Mutant(
         "takes an ISR that was asked for before a follower's broker died",
         BROKERS,
-        "        if transition is Transition.VANISHED or is_new_to_us:\n            self._outdate(broker)\n",
+        "            self._former_lives.outdate(broker, name, numbers, since, followed)\n",
         "",
         (trap("former_lives"),),
         unseen="a late request, a lost log and the same leader epoch do not meet within 30 worlds",
@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "lets a replica of a former life into the ISR before its leader has heard of a new epoch",
         ALTER_PARTITION,
-        "    if at in cluster.unannounced and held.state is not None",
-        "    if at in cluster.unannounced and held.state is None",
+        "if joining and (at in cluster.unannounced or",
+        "if joining and (",
         (trap("former_lives"),),
         unseen="the new epoch is on its way for milliseconds",
     ),

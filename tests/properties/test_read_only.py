@@ -35,7 +35,7 @@ from tests.properties.clusters import BROKERS, Situation, situations, some_repli
 from tests.properties.histories import NAMES, NUMBERS, histories, memory_of, picture
 from tests.unit.core.builders import OWN, Term
 from zk_layout.facts import Fact
-from zk_layout.ids import BrokerEpoch, PartitionEpoch, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerEpoch, PartitionEpoch, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.topics import Assignment
 
@@ -108,12 +108,16 @@ def decide_more(term: Term, target: Replicas) -> Iterator[object]:
                 yield list(deletion_writes.end(topic, mark, cluster.config_version(name)))
     listed = list_reassignments.asked(ListReassignments(None), cluster, {})
     yield [list_reassignments.move(at, cluster, None) for at in listed]
-    yield list(preferred_leader.unbalanced(cluster, list(cluster.preferring), 10))
+    by_topic: dict[TopicName, dict[PartitionId, None]] = {}
+    for at in cluster.preferring:
+        by_topic.setdefault(at.topic, {})[at.partition] = None
+    yield list(preferred_leader.unbalanced(cluster, by_topic, 10))
     for broker in (*BROKERS, OWN):
         shutdown = ControlledShutdown(broker, BrokerEpoch(broker))
         yield controlled_shutdown.refuse(shutdown, cluster)
-        yield controlled_shutdown.endangered(broker, cluster, 1)
-        yield controlled_shutdown.permit(shutdown, cluster)
+        for name, numbers in cluster.hosted.get(broker, {}).items():
+            yield list(controlled_shutdown.endangered(broker, name, numbers, cluster, 1))
+            yield list(controlled_shutdown.still_led(broker, name, numbers, cluster))
         yield producer_ids.refuse(AllocateProducerIds(broker, BrokerEpoch(broker)), cluster)
         yield producer_ids.next_block(broker, term.state.producer_ids)
 

@@ -41,6 +41,7 @@ from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
 from controller.process.term import TermParts
 from controller.process.terms import Followed, Terms
+from controller.runtime.pump import Took
 from controller.settings import Settings, load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
@@ -258,9 +259,7 @@ class Observer:
         """A term is over."""
         self._controller.term_ended()
 
-    def turned(
-        self, _now: float, events: Sequence[Event], effects: Sequence[Effect], _took_s: float, _left: int
-    ) -> None:
+    def turned(self, _now: float, events: Sequence[Event], effects: Sequence[Effect], _took: Took, _left: int) -> None:
         """A turn was decided, but not carried out yet."""
         for event in events:
             self._tell_outcome(event)

@@ -17,6 +17,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.runtime.journal import Journal, Term, Turn, files, read, replay
+from controller.runtime.pump import NO_TIME
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch
 
@@ -34,7 +35,7 @@ class RecordedMachine:
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
         self.turns += 1
         effects = self._machine.turn(events, now)
-        self._journal.turned(now, events, effects, 0.0, 0)
+        self._journal.turned(now, events, effects, NO_TIME, 0)
         return effects
 
     def let_go(self) -> bool:

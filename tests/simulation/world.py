@@ -75,7 +75,7 @@ LONG_LIFE: dict[str, Any] = {
 }
 
 # Every second world cuts its work into far smaller turns than its size needs.
-SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3)
+SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3, hosted=2)
 
 
 class GivenUp(Exception):

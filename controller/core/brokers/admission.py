@@ -9,6 +9,7 @@ Source: Kafka's onBrokerFailure, then onBrokerStartup.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
 from controller.core.brokers.memory import BrokersMemory
@@ -49,6 +50,7 @@ class Admission:
             transition = self._follow_one(broker)
             if transition is not None:
                 transitions[broker] = transition
+        self._forget_failures([b for b, transition in transitions.items() if transition is Transition.VANISHED])
         return transitions
 
     def _follow_one(self, broker: BrokerId) -> Transition | None:
@@ -89,5 +91,10 @@ class Admission:
         del memory.brokers[broker]
         memory.shutting_down.pop(broker, None)
         self._departing[broker] = None
-        for at in [at for at, brokers in memory.offline_replicas.items() if broker in brokers]:
-            memory.heal_replica(at, broker)
+
+    def _forget_failures(self, lost: Collection[BrokerId]) -> None:
+        """Forget which log directories of lost brokers have failed: their next life begins without."""
+        failures = self._memory.offline_replicas.items() if lost else ()
+        for at in [at for at, failed in failures if not failed.isdisjoint(lost)]:
+            for broker in lost:
+                self._memory.heal_replica(at, broker)

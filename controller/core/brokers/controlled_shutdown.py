@@ -5,11 +5,12 @@ Source: Kafka's KafkaController.doControlledShutdown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import ControlledShutdown
 from controller.core.state.view import Cluster
-from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
+from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, PartitionId, TopicName, TopicPartition
 
 
 def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
@@ -23,41 +24,41 @@ def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def endangered(broker: BrokerId, cluster: Cluster, redundancy: int) -> tuple[TopicPartition, ...]:
-    """Partitions that would have fewer than `redundancy` other in-sync replicas without the broker.
+def endangered(
+    broker: BrokerId, topic: TopicName, numbers: Iterable[PartitionId], cluster: Cluster, redundancy: int
+) -> Iterator[TopicPartition]:
+    """Those of its partitions that would have fewer than `redundancy` other in-sync replicas without the broker.
 
     Ignores partitions that never have so many other replicas, and those for which the broker is out of sync.
     """
-    found = []
-    for topic, numbers in sorted(cluster.hosted.get(broker, {}).items()) if redundancy else ():
-        for number in sorted(numbers):
-            at = TopicPartition(topic, number)
-            held = cluster.partition(at)
-            if held is None or held.state is None or broker not in held.state.isr:
-                continue
-            others = sum(r != broker and cluster.is_online(r, at) for r in held.state.isr)
-            if others < redundancy < len(held.assignment.target):
-                found.append(at)
-    return tuple(found)
-
-
-def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
-    """The partitions that the broker still leads although they have other replicas; single replicas do not block it."""
-    remaining = []
-    for topic, numbers in sorted(cluster.hosted.get(request.broker, {}).items()):
-        if cluster.topics[topic].is_queued_for_deletion:
+    for number in numbers:
+        at = TopicPartition(topic, number)
+        held = cluster.partition(at)
+        if held is None or held.state is None or broker not in held.state.isr:
             continue
-        for number in sorted(numbers):
-            at = TopicPartition(topic, number)
-            held = cluster.partition(at)
-            if held is None or held.state is None or len(held.assignment.replicas) == 1:
-                continue
-            if held.state.leader == request.broker:
-                remaining.append(at)
-    return ShutdownPermitted(tuple(remaining))
+        others = sum(r != broker and cluster.is_online(r, at) for r in held.state.isr)
+        if others < redundancy < len(held.assignment.target):
+            yield at
 
 
-def too_few_in_sync(broker: BrokerId, endangered: tuple[TopicPartition, ...], redundancy: int) -> str:
+def still_led(
+    broker: BrokerId, topic: TopicName, numbers: Iterable[PartitionId], cluster: Cluster
+) -> Iterator[TopicPartition]:
+    """Those of its partitions that a broker still leads although they have other replicas; single replicas do not
+    block a shutdown.
+    """
+    held = cluster.topics.get(topic)
+    if held is None or held.is_queued_for_deletion:
+        return
+    for number in numbers:
+        partition = held.partitions.get(number)
+        if partition is None or partition.state is None or len(partition.assignment.replicas) <= 1:
+            continue
+        if partition.state.leader == broker:
+            yield TopicPartition(topic, number)
+
+
+def too_few_in_sync(broker: BrokerId, endangered: Sequence[TopicPartition], redundancy: int) -> str:
     """Explain to an operator why a broker must not shut down yet."""
     named = ", ".join(map(str, endangered[:5])) + (" …" if len(endangered) > 5 else "")
     return (

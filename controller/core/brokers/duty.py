@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from controller.core.announcing.batch import Batch
@@ -10,7 +10,9 @@ from controller.core.announcing.full_updates import FullUpdates
 from controller.core.announcing.sending import is_current, send
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Transition
+from controller.core.brokers.former_lives import FormerLives, catching_up
 from controller.core.brokers.memory import BrokersMemory
+from controller.core.brokers.passes import HostedPasses
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
 from controller.core.messages.commands import LeaderAndIsr, StopReplica
 from controller.core.messages.effects import Connect, Disconnect
@@ -19,12 +21,13 @@ from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, C
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import ControlledShutdown
+from controller.core.scheduling.waits import Wait
 from controller.core.stage import in_force
 from controller.core.state.changes import Changes, OpenChanges, cut_off
 from controller.core.state.topics import Partition, TopicView
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
-from zk_layout.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
 
@@ -54,13 +57,14 @@ class Brokers(Duty):
         self._fresh: dict[BrokerId, None] = {}
         self._hidden: dict[BrokerId, None] = {}
         self._met: dict[BrokerId, None] = {}
-        self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # of brokers that shut down
+        self._passes = HostedPasses(shared.cluster.hosted, shared.settings.budget.hosted)
+        self._former_lives = FormerLives(shared.cluster, memory, self._passes)
         self._full_updates = FullUpdates(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared, memory)
         self._readmitted: dict[BrokerId, None] = {}
         self._new: dict[TopicPartition, frozenset[BrokerId]] = {}
-        self._leaving: list[tuple[CallId, ControlledShutdown, bool]] = []
+        self._leaving: list[Wait] = []
         self._connections: list[Connect | Disconnect] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = self._is_own_gone = False
 
@@ -78,7 +82,12 @@ class Brokers(Duty):
         for broker, transition in sorted(transitions.items()):
             self._follow_transition(broker, transition, changes, out)
         self._look_after_hidden()
-        self._touch(changes, out)
+        leaving, self._leaving = self._leaving, []
+        for wait in leaving:
+            self._shared.waits.close(wait, out)
+        self._passes.renew()
+        self._passes.go_on(out)
+        self._touch(changes)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connect to brokers; then note what they must still be sent, and forget what is gone."""
@@ -104,51 +113,52 @@ class Brokers(Duty):
             return
         if broker in self._cluster.controllers:
             if transition is Transition.VANISHED:
-                self._shared.waits.start(partial(self._let_in_again, broker), {}, 0.0, out)
+                waits = self._shared.waits
+                waits.close(waits.start(partial(self._let_in_again, broker), 0.0, out), out)
             return
         changes.brokers.setdefault(broker, None)
-        if not changes.is_beginning and transition is not Transition.CHANGED:
-            self._look_at_hosted(broker)
         is_new_to_us = transition is Transition.APPEARED and broker not in self._met and not changes.is_beginning
-        if transition is Transition.VANISHED or is_new_to_us:
-            self._outdate(broker)
         self._met[broker] = None
         if transition is Transition.VANISHED:
             self._fresh.pop(broker, None)
             self._refusals.forget(broker)
             self._full_updates.leave(broker)
-            hosted = self._cluster.hosted.get(broker, {})
-            callback = partial(self._let_in_again, broker)
-            self._shared.waits.start(callback, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
+            self._look_after_lost(broker, out)
             self._connections.append(Disconnect(broker))
             return
         held = self._cluster.brokers[broker]
         self._connections.append(Connect(broker, held.epoch, held.registration))
         if transition is Transition.APPEARED and not changes.is_beginning:
             self._fresh[broker] = None
-            for controller in self._cluster.controllers:
-                self._look_at_hosted(controller)  # a new broker may take the place of this id
+            self._look_after_new(broker, is_new_to_us=is_new_to_us)
 
-    def _outdate(self, broker: BrokerId) -> None:
-        """Fence what leaders know of a broker's former life, so that no ISR can come of it.
+    def _look_after_lost(self, broker: BrokerId, out: Outbox) -> None:
+        """Look at each partition that a lost broker hosted. It may return once all of them have settled."""
+        callback = partial(self._let_in_again, broker)
+        wait = self._shared.waits.start(callback, READMITTED_AFTER_S, out, is_prolonged=True)
+        followed, since = self._former_lives.take_followed(broker), self._former_lives.watch()
 
-        AlterPartition requests may be on their way and do not name a broker epoch. If the broker is in the ISR,
-        removing it raises the leader epoch.
-        """
-        followed = self._follows.pop(broker, None)
-        for at, epoch in self._lagging(broker).items():
-            if followed is None or followed.get(at) == epoch:
-                self._memory.note_unannounced(at)
+        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+            self._look_at(name, numbers)
+            self._former_lives.outdate(broker, name, numbers, since, followed)
+            wait.expect(name, numbers)
 
-    def _lagging(self, broker: BrokerId) -> dict[TopicPartition, LeaderEpoch]:
-        """The partitions in which a broker may rejoin the ISR, with their leader epochs."""
-        found: dict[TopicPartition, LeaderEpoch] = {}
-        for name, numbers in self._cluster.hosted.get(broker, {}).items():
-            for at in (TopicPartition(name, number) for number in numbers):
-                held = self._cluster.partition(at)
-                if held is not None and held.state is not None and broker in _catching_up(held):
-                    found[at] = held.state.leader_epoch
-        return found
+        self._passes.begin(broker, visit, partial(self._shared.waits.close, wait))
+
+    def _look_after_new(self, broker: BrokerId, *, is_new_to_us: bool) -> None:
+        """Look at each partition that a broker hosts; if it may have lived before this term, outdate that life."""
+        since = self._former_lives.watch()
+
+        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+            self._look_at(name, numbers)
+            if is_new_to_us:
+                self._former_lives.outdate(broker, name, numbers, since)
+
+        if is_new_to_us:
+            self._memory.returning[broker] = None
+        self._passes.begin(broker, visit, lambda _: self._memory.note_returned(broker))
+        for controller in self._cluster.controllers:
+            self._look_at_hosted(controller)  # a new broker may take the place of this id
 
     def _look_after_hidden(self) -> None:
         """Keep the leaderships of brokers whose registration cannot be decoded; only a real change makes partitions
@@ -166,23 +176,15 @@ class Brokers(Duty):
 
     def _look_at_hosted(self, broker: BrokerId) -> None:
         """Make every partition of a broker due, and announce it to all brokers."""
-        for name, numbers in self._cluster.hosted.get(broker, {}).items():
-            self._look_at(name, numbers)
+        self._passes.begin(broker, lambda name, numbers, _: self._look_at(name, numbers))
 
     def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """Make partitions due before any wait can consider them settled."""
         self._shared.agenda.add(name, numbers)
         self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
 
-    def _touch(self, changes: OpenChanges, out: Outbox) -> None:
+    def _touch(self, changes: OpenChanges) -> None:
         """Touch as many of them as fit this turn, and only if the turn has no partitions seen for the first time."""
-        leaving, self._leaving = self._leaving, []
-        for call, request, is_news in leaving:
-            hosted = self._cluster.hosted.get(request.broker, {})
-            look_at = self._look_at if is_news else self._shared.agenda.add  # a repeated request is not announced again
-            for name, numbers in hosted.items():
-                look_at(name, numbers)
-            self._shared.waits.start(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
         for at in self._memory.touched:
             self._look_at(at.topic, (at.partition,))
         self._memory.touched.clear()
@@ -226,15 +228,15 @@ class Brokers(Duty):
             if held.assignment.is_moving or at.partition in topic.deletions or self._lags(held):
                 memory.note_unannounced(at)
         elif has_risen:
-            memory.unannounced.pop(at, None)
+            self._former_lives.note_risen(at)
         elif state is not None and former is not held and _in_force(former) != _in_force(held):
             memory.note_unannounced(at)
-        if before is not None and state is not None and state.leader != before.leader in self._follows:
-            self._follows[before.leader][at] = state.leader_epoch  # sent to former leaders, not to followers
+        if before is not None and state is not None and state.leader != before.leader:
+            self._former_lives.note_led(at, before.leader, state.leader_epoch)
 
     def _lags(self, held: Partition) -> bool:
         """Whether a broker may have restarted while no controller watched, and is about to join the ISR."""
-        return any(self._cluster.is_registered(r) for r in _catching_up(held))
+        return any(self._cluster.is_registered(r) for r in catching_up(held))
 
     # ---- what they are sent ---------------------------------------------------------------------------------
 
@@ -326,33 +328,70 @@ class Brokers(Duty):
     # ---- controlled shutdown --------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Begin a controlled shutdown: the broker no longer counts as live, but still gets commands."""
+        """Begin a controlled shutdown, unless too few other replicas are in sync."""
         request = asked.request
         if not isinstance(request, ControlledShutdown):
             raise TypeError(f"{type(request).__name__} is not served here")
+        if self._shared.settings.shutdown_redundancy and request.broker not in self._cluster.shutting_down:
+            self._look_for_endangered(asked.call, request)
+        else:
+            self._begin_shutdown(asked.call, request, out)
+        self._passes.go_on(out)
+
+    def _look_for_endangered(self, call: CallId, request: ControlledShutdown) -> None:
         cluster, broker, redundancy = self._cluster, request.broker, self._shared.settings.shutdown_redundancy
-        error = controlled_shutdown.refuse(request, cluster)
-        if error is not ErrorCode.NONE:
-            out.answer(asked.call, ShutdownPermitted((), error))
-            return
-        is_news = broker not in cluster.shutting_down
-        if is_news:
-            endangered = controlled_shutdown.endangered(broker, cluster, redundancy)
-            if endangered:
-                out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
-                out.answer(asked.call, ShutdownPermitted(endangered))
+        found: list[TopicPartition] = []
+
+        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+            found.extend(controlled_shutdown.endangered(broker, name, numbers, cluster, redundancy))
+
+        def end(out: Outbox) -> None:
+            endangered = sorted(found)
+            if not endangered or broker in cluster.shutting_down or controlled_shutdown.refuse(request, cluster):
+                self._begin_shutdown(call, request, out)
                 return
-        if is_news:
-            self._follows[broker] = self._lagging(broker)
+            out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
+            out.answer(call, ShutdownPermitted(tuple(endangered)))
+
+        self._passes.begin(broker, visit, end)
+
+    def _begin_shutdown(self, call: CallId, request: ControlledShutdown, out: Outbox) -> None:
+        """From now on the broker no longer counts as live, but still gets commands."""
+        error = controlled_shutdown.refuse(request, self._cluster)
+        if error is not ErrorCode.NONE:
+            out.answer(call, ShutdownPermitted((), error))
+            return
+        broker, is_news = request.broker, request.broker not in self._cluster.shutting_down
         self._memory.shutting_down[broker] = None
-        self._leaving.append((asked.call, request, is_news))
-        out.wake(Again(), out.now)  # the next turn informs the other brokers, and then the request is answered
-        for name, numbers in cluster.hosted.get(broker, {}).items():
+        wait = self._shared.waits.start(partial(self._permit, call, request), SHUTDOWN_ANSWERED_WITHIN_S, out)
+        since = self._former_lives.watch_shutdown(broker) if is_news else 0
+
+        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+            wait.expect(name, numbers)
             self._shared.agenda.add(name, numbers)
+            if is_news:  # a repeated request is not announced again
+                self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
+                self._former_lives.follow(broker, name, numbers, since)
+
+        self._passes.begin(broker, visit, partial(self._inform_first, wait))
+
+    def _inform_first(self, wait: Wait, out: Outbox) -> None:
+        """Answer the request at the earliest in the next turn, which informs the other brokers."""
+        self._leaving.append(wait)
+        out.wake(Again(), out.now)
 
     def _permit(self, call: CallId, request: ControlledShutdown, out: Outbox) -> None:
         """Answer once the brokers have been sent the new leaders; like Kafka, without waiting for acknowledgements."""
-        out.answer(call, controlled_shutdown.permit(request, self._cluster))
+        remaining: list[TopicPartition] = []
+
+        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+            remaining.extend(controlled_shutdown.still_led(request.broker, name, numbers, self._cluster))
+
+        def end(out: Outbox) -> None:
+            out.answer(call, ShutdownPermitted(tuple(sorted(remaining))))
+
+        self._passes.begin(request.broker, visit, end)
+        self._passes.go_on(out)
 
     def figures(self) -> dict[str, float]:
         """The gauges of brokers and of unconfirmed replica deletions."""
@@ -362,14 +401,6 @@ class Brokers(Duty):
             "replicas_without_broker": sum(self._cluster.replica_counts.get(c, 0) for c in self._cluster.controllers),
             "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
-
-
-def _catching_up(held: Partition) -> Replicas:
-    """The replicas that a leader may add to the ISR next."""
-    state, replicas = held.state, held.assignment.replicas
-    if state is None or state.leader == NO_LEADER or state.isr == replicas:
-        return ()
-    return tuple(r for r in replicas if r not in state.isr and r != state.leader)
 
 
 def _in_force(held: Partition) -> Assignment:

@@ -29,6 +29,9 @@ class BrokersMemory(Struct, frozen=True, eq=False):
     # Partitions whose leader may not know the current replicas or state, or may know a follower from before its broker
     # died: in this leader epoch no replica joins the ISR.
     unannounced: dict[TopicPartition, None] = field(default_factory=dict)
+    # Brokers that have returned, until what leaders know of their former life is outdated: none of their replicas joins
+    # an ISR.
+    returning: dict[BrokerId, None] = field(default_factory=dict)
     # Replicas that were sent a deletion, and have not been in the ISR since.
     logs_deleted: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
     # Replicas being added that were once in the ISR.
@@ -41,6 +44,10 @@ class BrokersMemory(Struct, frozen=True, eq=False):
     def note_unannounced(self, at: TopicPartition) -> None:
         """Note that the leader may not know its current state."""
         self.unannounced[at] = None
+
+    def note_returned(self, broker: BrokerId) -> None:
+        """Note that the former life of a broker is outdated everywhere."""
+        self.returning.pop(broker, None)
 
     def note_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
         """Note that a replica is sent a deletion."""

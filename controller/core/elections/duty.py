@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
+from controller.core.clients.long_requests import LongRequests
 from controller.core.clients.open_requests import Item, denied, refused
 from controller.core.clients.refusal import refusal
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
 from controller.core.elections.memory import ElectionsMemory
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Alarm, Asked
+from controller.core.messages.events import Again, Alarm, Asked
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import Result
 from controller.core.messages.requests import Election, ElectLeaders
 from controller.core.scheduling.agenda import Numbers
+from controller.core.state import remembered
 from controller.core.state.changes import Changes
 from controller.core.steps.change import Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
@@ -42,6 +45,8 @@ class Elections(TopicDuty):
         self._cluster = shared.cluster
         self._memory = memory
         self._was_unclean_allowed = shared.cluster.unclean_election
+        self._long_requests = LongRequests(shared.requests, shared.agenda)
+        self._unbalanced: Iterator[TopicPartition | None] = iter(())
         self._await_settings: dict[TopicName, Numbers] = {}
 
     @property
@@ -67,14 +72,12 @@ class Elections(TopicDuty):
         if request.timeout_ms <= 0:
             out.wake(NoTimeGiven(asked.call), out.now)
         if request.partitions is not None:
-            partitions: Iterable[TopicPartition] = dict.fromkeys(request.partitions)
+            size, partitions = _each_once(request.partitions)
         else:
-            partitions = sorted(self._cluster.offline if request.is_unclean else self._cluster.not_preferred)
+            size, partitions = _every(self._cluster.offline if request.is_unclean else self._cluster.not_preferred)
         wanted = Election(request.is_unclean)
-        items = [Item(asked.call, index, at, wanted) for index, at in enumerate(partitions)]
-        self._shared.requests.open(asked.call, request, items, (), out)
-        for name in dict.fromkeys(item.at.topic for item in items):
-            self._shared.agenda.add(name, is_urgent=True)
+        items = (Item(asked.call, index, at, wanted) for index, at in enumerate(partitions))
+        self._long_requests.open(asked.call, request, items, size, out)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Decide an election on request."""
@@ -98,7 +101,9 @@ class Elections(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Look again at partitions whose changed settings may allow an unclean election."""
+        """Look again at partitions whose changed settings may allow an unclean election; go on with long work."""
+        self._long_requests.go_on(out)
+        self._balance(out)
         for name, gone in changes.gone_topics.items():
             self._memory.forget_preferences(name, gone.partitions)
         if changes.is_beginning and self._shared.settings.rebalance_every_s is not None:
@@ -113,8 +118,8 @@ class Elections(TopicDuty):
         is_allowed, before = self._cluster.unclean_election, self._was_unclean_allowed
         self._was_unclean_allowed = is_allowed
         if is_allowed and not before:
-            for at in self._cluster.offline:
-                self._shared.agenda.add(at.topic, (at.partition,))
+            for name, numbers in self._cluster.offline.items():
+                self._shared.agenda.add(name, numbers)
 
     def _follow_settings(self, changes: Changes) -> None:
         for name in changes.configs:
@@ -136,19 +141,27 @@ class Elections(TopicDuty):
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
         """The offline partitions that once had a leader: settings do not affect a first leader."""
-        topic, offline = self._cluster.topics.get(name), self._cluster.offline
+        topic, offline = self._cluster.topics.get(name), self._cluster.offline.get(name)
         had_leader = (n for n, held in topic.partitions.items() if held.state is not None) if topic and offline else ()
-        return [n for n in had_leader if TopicPartition(name, n) in offline]
+        return [n for n in had_leader if offline and n in offline]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Return leadership to preferred leaders that lead too few of their partitions."""
+        """Begin to return leadership to preferred leaders that lead too few of their partitions."""
         settings = self._shared.settings
         led_by_others = self._cluster.not_preferred
-        for at in preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage):
-            self._memory.preferring[at] = None
-            self._shared.agenda.add(at.topic, (at.partition,))
+        self._unbalanced = preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage)
         if settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + settings.rebalance_every_s)
+
+    def _balance(self, out: Outbox) -> None:
+        left = self._shared.settings.budget.followed
+        for at in islice(self._unbalanced, left):
+            left -= 1
+            if at is not None:
+                self._memory.preferring[at] = None
+                self._shared.agenda.add(at.topic, (at.partition,))
+        if not left:
+            out.wake(Again(), out.now)
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Note partitions whose decision needs settings that are not read yet."""
@@ -160,3 +173,14 @@ class Elections(TopicDuty):
         self._memory.use_up_config(step.name, step.numbers)
         if is_decided:
             self._memory.forget_preferences(step.name, step.numbers)
+
+
+def _each_once(partitions: Iterable[TopicPartition]) -> tuple[int, Iterator[TopicPartition]]:
+    distinct = dict.fromkeys(partitions)
+    return len(distinct), iter(distinct)
+
+
+def _every(topics: remembered.Numbers) -> tuple[int, Iterator[TopicPartition]]:
+    """All that are in an index now, in order, and how many they are."""
+    now = [(name, sorted(numbers)) for name, numbers in sorted(topics.items())]
+    return sum(len(numbers) for _, numbers in now), (TopicPartition(name, n) for name, numbers in now for n in numbers)

@@ -7,8 +7,9 @@ of other partitions do not block it).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from controller.core.state.remembered import Numbers
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, raised
 from zk_layout.ids import BrokerId, TopicPartition
@@ -26,17 +27,24 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     return Change(why, state=raised(state, cluster.controller_epoch, preferred))
 
 
-def unbalanced(cluster: Cluster, led_by_others: Iterable[TopicPartition], percentage: int) -> Iterator[TopicPartition]:
+def unbalanced(cluster: Cluster, led_by_others: Numbers, percentage: int) -> Iterator[TopicPartition | None]:
     """The partitions of brokers that lead too few of those they are preferred for.
+
+    Shape:
+        There may be as many as there are partitions. So that a caller may stop at any time, and go on later, None
+        stands for a partition that was only looked at.
 
     Units:
         `percentage` is Kafka's `leader.imbalance.per.broker.percentage`: the share that other brokers may lead.
     """
     by_preferred: dict[BrokerId, list[TopicPartition]] = {}
-    for at in sorted(led_by_others):
-        held = cluster.partition(at)
-        if held is not None and not held.assignment.is_moving:
-            by_preferred.setdefault(held.assignment.replicas[0], []).append(at)
+    for name in sorted(led_by_others):
+        for number in sorted(led_by_others.get(name, ())):
+            at = TopicPartition(name, number)
+            held = cluster.partition(at)
+            if held is not None and not held.assignment.is_moving:
+                by_preferred.setdefault(held.assignment.replicas[0], []).append(at)
+            yield None
     for broker, partitions in sorted(by_preferred.items()):
         if cluster.is_live(broker) and 100 * len(partitions) > percentage * cluster.preferred_counts[broker]:
             yield from partitions

@@ -144,7 +144,8 @@ def _is_eligible(proposal: IsrProposal, at: TopicPartition, held: Partition, clu
 
     Leaders in ZooKeeper mode send no broker epochs: no replica joins until its leader knows the raised leader epoch.
     """
-    if at in cluster.unannounced and held.state is not None and any(r not in held.state.isr for r in proposal.isr):
+    joining = () if held.state is None else tuple(r for r in proposal.isr if r not in held.state.isr)
+    if joining and (at in cluster.unannounced or any(r in cluster.returning for r in joining)):
         return False
     replicas = in_force(held.assignment, held.state).replicas
     if not all(r in replicas and cluster.is_online(r, at) for r in proposal.isr):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from controller.core.announcing.sending import is_accepted
+from controller.core.clients.long_requests import LongRequests
 from controller.core.clients.open_requests import Item, denied, moved
 from controller.core.clients.refusal import refusal
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, CallId
+from controller.core.messages.events import Acknowledged, Alarm, Asked
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import Result
 from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
@@ -27,8 +27,6 @@ from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, TopicAddress
-
-TAKEN_IN_AT_ONCE = 20_000
 
 
 class PatienceOver(Alarm, frozen=True):
@@ -55,7 +53,7 @@ class Moves(TopicDuty):
         self._letting_go: list[TopicPartition] = []
         self._gathered: list[TopicPartition] = []
         self._ends_moves = False
-        self._taking_in: deque[CallId] = deque()
+        self._long_requests = LongRequests(shared.requests, shared.agenda)
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -80,22 +78,7 @@ class Moves(TopicDuty):
         wanted = {wanted.topic_partition: wanted for wanted in request.reassignments}
         request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
         items = (Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments))
-        self._shared.requests.open_bit_by_bit(asked.call, request, items, len(wanted), out)
-        self._taking_in.append(asked.call)
-        self._take_in(out)
-
-    def _take_in(self, out: Outbox) -> None:
-        """Queue the parts of large requests over several turns."""
-        left = TAKEN_IN_AT_ONCE
-        while self._taking_in and left > 0:
-            items = self._shared.requests.go_on(self._taking_in[0], left)
-            if not items:
-                self._taking_in.popleft()
-            left -= len(items)
-            for name in dict.fromkeys(item.at.topic for item in items):
-                self._shared.agenda.add(name, is_urgent=True)
-        if self._taking_in:
-            out.wake(Again(), out.now)
+        self._long_requests.open(asked.call, request, items, len(wanted), out)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""
@@ -134,7 +117,7 @@ class Moves(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Continue large requests, and forget what no longer matters once a partition has changed."""
-        self._take_in(out)
+        self._long_requests.go_on(out)
         for name, gone in changes.gone_topics.items():
             self._removal.forget_topic(name, gone.partitions)
         if self._removal.is_idle:

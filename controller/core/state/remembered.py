@@ -26,6 +26,7 @@ class Remembered(Struct, frozen=True, eq=False, kw_only=True):
     shutting_down: Mapping[BrokerId, None] = field(default_factory=dict)
     offline_replicas: SetsOfBrokers = field(default_factory=dict)
     unannounced: Mapping[TopicPartition, None] = field(default_factory=dict)
+    returning: Mapping[BrokerId, None] = field(default_factory=dict)
     logs_deleted: SetsOfBrokers = field(default_factory=dict)
     caught_up: SetsOfBrokers = field(default_factory=dict)
     # reassignment.Moves
@@ -44,5 +45,5 @@ class Remembered(Struct, frozen=True, eq=False, kw_only=True):
     # topics.Topics
     withdrawn: Mapping[TopicName, None] = field(default_factory=dict)
     # counts.PartitionCounts
-    offline: Mapping[TopicPartition, None] = field(default_factory=dict)
-    not_preferred: Mapping[TopicPartition, None] = field(default_factory=dict)
+    offline: Numbers = field(default_factory=dict)
+    not_preferred: Numbers = field(default_factory=dict)

@@ -67,6 +67,7 @@ class Cluster:
         self.shutting_down = remembered.shutting_down
         self.offline_replicas = remembered.offline_replicas
         self.unannounced = remembered.unannounced
+        self.returning = remembered.returning
         self.logs_deleted = remembered.logs_deleted
         self.caught_up = remembered.caught_up
         self.confirmed = remembered.confirmed

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller.core.clients import long_requests
 from controller.core.clients.open_requests import Divided, Item, OpenRequests
 from controller.core.messages.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Answer, Commit, Effect, Tell
@@ -30,7 +31,6 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.core.quotas.mutations import MutationQuotas
-from controller.core.reassignment import moves
 from controller.core.settings import TurnBudget
 from controller.core.state.quotas import Quotas
 from tests.benchmarks.filling import Shape
@@ -41,7 +41,7 @@ from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName, TopicPa
 from zk_layout.znodes.configs import TopicConfigAddress
 
 SHAPE = Shape(60, 10, 6)
-BUDGET = TurnBudget(folded=120, followed=60, greeted=80, measured=40, deleted=40, decided=30, requested=50)
+BUDGET = TurnBudget(folded=120, followed=60, greeted=80, measured=40, deleted=40, decided=30, requested=50, hosted=25)
 WIDE = TopicName("wide")
 # One topic, transaction or request more than the budget may be begun.
 SLACK = 30
@@ -305,7 +305,7 @@ def test_parts_of_a_request_that_are_refused_do_not_keep_the_others_waiting(rig:
 def test_a_very_long_request_is_taken_in_bit_by_bit_and_answered_for_each_of_its_parts(
     rig: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves, "TAKEN_IN_AT_ONCE", 7)
+    monkeypatch.setattr(long_requests, "TAKEN_IN_AT_ONCE", 7)
     ats = [TopicPartition(rig.topic_name(t), PartitionId(n)) for t in range(10) for n in range(10)]
     wanted = tuple(PartitionReassignment(at, (BrokerId(77),)) for at in ats)
     turns = rig.storm.turns

@@ -34,6 +34,7 @@ from controller.core.messages.requests import (
     ScramUpsertion,
 )
 from controller.monitoring.audit_trail import MOST_A_SECOND, AuditTrail, request_line
+from controller.runtime.pump import NO_TIME
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
 CALLER = Caller("OUTSIDE", "10.0.0.5", "admin-1", "User:ann")
@@ -119,9 +120,9 @@ def test_no_secret_is_shown() -> None:
 def test_only_changes_of_the_cluster_are_logged_and_only_with_their_answer() -> None:
     trail, listing = AuditTrail(Bell()), ListReassignments(None)
     with capture_logs() as logs:
-        trail.turned(0.0, [asked(moves(1)), asked(listing, 2)], [Answer(CallId(2), ReassignmentsListed())], 0.0, 0)
+        trail.turned(0.0, [asked(moves(1)), asked(listing, 2)], [Answer(CallId(2), ReassignmentsListed())], NO_TIME, 0)
         assert logs == []
-        trail.turned(1.0, [], [Answer(CallId(1), ReassignmentsAltered((PartitionResult(at(0)),)))], 0.0, 0)
+        trail.turned(1.0, [], [Answer(CallId(1), ReassignmentsAltered((PartitionResult(at(0)),)))], NO_TIME, 0)
 
     (line,) = logs
     assert (line["log_level"], line["record"]) == ("info", "request")
@@ -131,7 +132,7 @@ def test_only_changes_of_the_cluster_are_logged_and_only_with_their_answer() -> 
 def test_what_is_not_answered_when_the_term_ends_is_logged_too() -> None:
     trail = AuditTrail(Bell())
     with capture_logs() as logs:
-        trail.turned(0.0, [asked(moves(1))], [], 0.0, 0)
+        trail.turned(0.0, [asked(moves(1))], [], NO_TIME, 0)
         trail.close()
 
     assert logs[0]["event"].endswith(": not answered before the end of the term")

@@ -39,6 +39,7 @@ from controller.core.transactions.owner import TryAgain
 from controller.core.transactions.proposal import Subject
 from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
+from controller.runtime.pump import NO_TIME
 from zk_layout import catalog
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, absent, present
@@ -154,7 +155,7 @@ def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effec
     effects = []
     for number, batch in enumerate(batches):
         effects.append(machine.turn(batch, float(number)))
-        journal.turned(float(number), batch, effects[-1], 0.0, 0)
+        journal.turned(float(number), batch, effects[-1], NO_TIME, 0)
     journal.close()
     return effects
 
@@ -188,7 +189,7 @@ def test_a_term_that_began_with_what_was_folded_before_is_replayed_too(tmp_path:
     machine = machine_of(TERM, state)
     journal.begin(TERM)
     effects = machine.turn((Loaded(),), 0.0)
-    journal.turned(0.0, (Loaded(),), effects, 0.0, 0)
+    journal.turned(0.0, (Loaded(),), effects, NO_TIME, 0)
     live_through(journal, *STORY)
 
     entries = list(read(files(tmp_path)))
@@ -207,7 +208,7 @@ def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(t
     journal = Journal(tmp_path)
     journal.begin(TERM)
     for now in (0.0, 1.0, 2.0):
-        journal.turned(now, (Loaded(),), [], 0.0, 0)
+        journal.turned(now, (Loaded(),), [], NO_TIME, 0)
     journal.close()
 
     differences = list(replay(read(files(tmp_path)), lambda *_: Other()))
@@ -218,7 +219,7 @@ def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(t
 def test_files_are_rotated_by_size_the_oldest_go_and_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     journal = Journal(tmp_path, most_bytes=500, most_files=3)
     for number in range(100):
-        journal.turned(float(number), (Woke(TryAgain(Subject("topic", "x" * 50))),), [], 0.0, 0)
+        journal.turned(float(number), (Woke(TryAgain(Subject("topic", "x" * 50))),), [], NO_TIME, 0)
     journal.close()
     with files(tmp_path)[-1].open("ab") as file:
         file.write(b'{"now": 100.0, "events": [')
@@ -245,7 +246,7 @@ def test_a_journal_that_cannot_be_written_is_given_up_without_harm(tmp_path: Pat
     journal = Journal(tmp_path / "file", stopped.append)
 
     for now in (0.0, 1.0):
-        journal.turned(now, (Loaded(),), [], 0.0, 0)
+        journal.turned(now, (Loaded(),), [], NO_TIME, 0)
 
     (reason,) = stopped
     assert reason.startswith(f"{tmp_path / 'file'}: ")
@@ -260,7 +261,7 @@ def test_a_full_disk_stops_the_journal_until_the_next_term_and_raises_nothing(tm
     try:
         journal.begin(TERM)
         for now in range(100):
-            journal.turned(now, (Loaded(),), [], 0.0, 0)
+            journal.turned(now, (Loaded(),), [], NO_TIME, 0)
         journal.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -291,7 +292,7 @@ def test_the_keys_of_users_are_not_in_it_and_a_replay_still_does_the_same(tmp_pa
     journal = Journal(tmp_path)
     journal.begin(TERM)
     for number, events in enumerate(turns):
-        journal.turned(float(number), events, machine.turn(events, float(number)), 0.0, 0)
+        journal.turned(float(number), events, machine.turn(events, float(number)), NO_TIME, 0)
     journal.close()
 
     written = b"".join(file.read_bytes() for file in files(tmp_path))

@@ -11,7 +11,7 @@ import pytest
 from controller.core.messages.effects import Drained, Effect, Notice, StepDown, Wake
 from controller.core.messages.events import Alarm, Event, Loaded, Woke
 from controller.runtime.clock import Clock
-from controller.runtime.pump import Performer, Pump
+from controller.runtime.pump import Performer, Pump, Took
 
 
 class Named(Alarm, frozen=True):
@@ -53,8 +53,8 @@ class Stage:
         self.performed.append(effect)
         self.pump.stop()
 
-    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
-        assert took_s >= 0
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took: Took, left: int) -> None:
+        assert took.wall_s >= 0 <= took.cpu_s
         self.turns.append((len(events), len(effects), left))
 
 

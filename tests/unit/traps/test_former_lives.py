@@ -133,3 +133,10 @@ def test_nobody_joins_before_its_leader_has_been_given_a_new_leader_epoch() -> N
     refused = asked()
     assert isinstance(refused, IsrResult)
     assert refused.error is ErrorCode.INELIGIBLE_REPLICA
+    del term.memory.brokers.unannounced[AT]
+    term.memory.brokers.returning[BrokerId(2)] = None  # not all of its partitions have been looked at
+    refused = asked()
+    assert isinstance(refused, IsrResult)
+    assert refused.error is ErrorCode.INELIGIBLE_REPLICA
+    term.memory.brokers.note_returned(BrokerId(2))
+    assert isinstance(asked(), Change)

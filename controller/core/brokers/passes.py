@@ -1,0 +1,89 @@
+"""Which partitions of a broker are still to be looked at, since it came, left, or began to shut down? Some a turn.
+
+All brokers may leave at once, and together they host every replica of the cluster. So what follows for their partitions
+is done in passes, one after the other, of which each turn does a counted part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from controller.core.messages.events import Again
+from controller.core.messages.outbox import Outbox
+from controller.core.state.remembered import Numbers
+from zk_layout.ids import BrokerId, PartitionId, TopicName
+
+Visit = Callable[[TopicName, Sequence[PartitionId], Outbox], None]
+"""What is done with some partitions of one topic."""
+End = Callable[[Outbox], None]
+
+
+def _no_end(_: Outbox) -> None:
+    pass
+
+
+class _Pass(Struct, eq=False):
+    """Shape: `numbers` are the partitions of the topic `name` that are still to be visited."""
+
+    broker: BrokerId
+    visit: Visit
+    end: End
+    topics: Iterator[TopicName]
+    name: TopicName
+    numbers: Iterator[PartitionId]
+
+
+class HostedPasses:
+    """The passes of one term, in the order in which they were begun.
+
+    A pass visits the topics that its broker hosts when it begins, and of each the partitions that it hosts when their
+    turn comes. What is placed on the broker later has been decided with what is known now.
+    """
+
+    def __init__(self, hosted: Mapping[BrokerId, Numbers], budget: int) -> None:
+        """Begin without passes. `budget` is how many topics and partitions a turn visits."""
+        self._hosted = hosted
+        self._budget = self._room = budget
+        self._left: deque[_Pass] = deque()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a pass is not over."""
+        return bool(self._left)
+
+    def is_under_way(self, broker: BrokerId) -> bool:
+        """Whether a pass over this broker's partitions is not over."""
+        return any(one.broker == broker for one in self._left)
+
+    def begin(self, broker: BrokerId, visit: Visit, end: End = _no_end) -> None:
+        """Queue a pass; `end` is called after the last partition."""
+        topics = iter(tuple(self._hosted.get(broker, ())))
+        self._left.append(_Pass(broker, visit, end, topics, TopicName(""), iter(())))
+
+    def renew(self) -> None:
+        """A turn begins."""
+        self._room = self._budget
+
+    def go_on(self, out: Outbox) -> None:
+        """Visit as many partitions as this turn still may; the next turn goes on."""
+        while self._left and self._room > 0:
+            now = self._left[0]
+            numbers = tuple(islice(now.numbers, self._room))
+            if numbers:
+                self._room -= len(numbers)
+                now.visit(now.name, numbers, out)
+                continue
+            self._room -= 1
+            name = next(now.topics, None)
+            if name is None:
+                self._left.popleft()
+                now.end(out)
+            else:
+                hosted = self._hosted.get(now.broker, {}).get(name, {})
+                now.name, now.numbers = name, iter(tuple(hosted))
+        if self._left:
+            out.wake(Again(), out.now)
