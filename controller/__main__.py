@@ -12,6 +12,8 @@ import click
 
 # Each is imported when it is used: most need far less than the daemon.
 _COMMANDS = {
+    "diagnose": "controller.commands.diagnose",
+    "init": "controller.commands.init",
     "metrics": "controller.commands.listings",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
@@ -83,6 +85,7 @@ def main() -> None:
 
     \b
     Try it on this machine:        kafka-zk-controller demo
+    Write a configuration:         kafka-zk-controller init --server-properties server.properties
     Look before it leads:          kafka-zk-controller run --config controller.properties --check-cluster
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Check a running replica:       kafka-zk-controller status
@@ -90,6 +93,7 @@ def main() -> None:
     Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
+    Find out what is wrong:        kafka-zk-controller diagnose --config controller.properties
     """
 
 
