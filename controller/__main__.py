@@ -12,6 +12,8 @@ import click
 
 # Each is imported when it is used: most need far less than the daemon.
 _COMMANDS = {
+    "diagnose": "controller.commands.diagnose",
+    "init": "controller.commands.init",
     "metrics": "controller.commands.listings",
     "migration": "controller.commands.migration",
     "plan": "controller.reassign.planning_command",
@@ -85,6 +87,7 @@ def main() -> None:
 
     \b
     Try it on this machine:        kafka-zk-controller demo
+    Write a configuration:         kafka-zk-controller init --server-properties server.properties
     Look before it leads:          kafka-zk-controller run --config controller.properties --check-cluster
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Check a running replica:       kafka-zk-controller status
@@ -93,6 +96,7 @@ def main() -> None:
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     Plan moves of many:            kafka-zk-controller plan --help
+    Find out what is wrong:        kafka-zk-controller diagnose --config controller.properties
     """
 
 

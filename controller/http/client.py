@@ -49,6 +49,19 @@ def ask(url: str, config: Path | None = None) -> dict[str, Any]:
         OSError: no answer, or a status other than 200.
         ValueError: the answer is no JSON object.
     """
+    answered = json.loads(read(url, config))
+    if not isinstance(answered, dict):
+        raise ValueError("the server at this address is not a controller")
+    return answered
+
+
+def read(url: str, config: Path | None = None, most_bytes: int | None = None) -> bytes:
+    """What is at an address, or the beginning of it. Connects directly, whatever proxy the environment names.
+
+    Raises:
+        UnusableFile: `config` cannot be used.
+        OSError: no answer, or a status other than 200.
+    """
     found = _File() if config is None else _read(config)
     request = urllib.request.Request(url)
     if found.basic_auth is not None:
@@ -59,10 +72,7 @@ def ask(url: str, config: Path | None = None) -> dict[str, Any]:
         _NoRedirection(),
     )
     with opener.open(request, timeout=TIMEOUT_S) as answer:
-        answered = json.load(answer)
-    if not isinstance(answered, dict):
-        raise ValueError("the server at this address is not a controller")
-    return answered
+        return bytes(answer.read(most_bytes))
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -83,15 +93,29 @@ def _read(config: Path) -> _File:
         raise UnusableFile(f"{config}: {error}; basic_auth and tls_config are supported") from None
 
 
+def password_in(config: Path) -> str:
+    """The password of the file; empty without one.
+
+    Raises:
+        UnusableFile: the file cannot be used.
+    """
+    given = _read(config).basic_auth
+    return "" if given is None else _password(config, given)
+
+
 def _credentials(config: Path | None, given: _BasicAuth) -> str:
     assert config is not None
+    return base64.b64encode(f"{given.username}:{_password(config, given)}".encode()).decode()
+
+
+def _password(config: Path, given: _BasicAuth) -> str:
     password = given.password
     if given.password_file:
         try:
             password = (config.parent / given.password_file).read_text().strip()
         except OSError as error:
             raise UnusableFile(f"{config}: basic_auth.password_file: {error.strerror}") from None
-    return base64.b64encode(f"{given.username}:{password}".encode()).decode()
+    return password
 
 
 def _context(config: Path | None, tls: _Tls) -> ssl.SSLContext:

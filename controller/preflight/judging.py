@@ -322,7 +322,8 @@ def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:
     check = Check.ADVERTISED
     for tried in seen.addresses:
         if not tried.failure:
-            yield ok(check, f"this process answers at {tried.endpoint}")
+            who = "this process" if tried.is_proven else "a process, as it seems the replica that runs,"
+            yield ok(check, f"{who} answers at {tried.endpoint}")
             continue
         hint = "set advertised.listeners to an address at which brokers and clients reach this process"
         if not tried.whose:

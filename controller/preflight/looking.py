@@ -20,6 +20,7 @@ from controller.preflight.findings import Check, Finding, Gravity, Verdict, tole
 from controller.preflight.inheriting import POLICY, BrokerSettings
 from controller.preflight.judging import UNNAMED, authorizers, judge, protocols, withheld
 from controller.preflight.leaving import ENABLED
+from controller.preflight.own_listeners import ListenersOfRunningReplica
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.preflight import GRANTS, PROTECTING
 from controller.wire import broker_configs
@@ -183,6 +184,8 @@ class Preflight:
         if has_come():
             return AddressTried(endpoint, is_for_brokers)
         owner = whose.get((endpoint.host, endpoint.port), "")
+        if isinstance(own_listeners, ListenersOfRunningReplica) and not (failure or owner):
+            return AddressTried(endpoint, is_for_brokers, is_proven=False)
         if not failure:
             owner = owner or "another process"
         return AddressTried(endpoint, is_for_brokers, failure or "another process answers", owner)

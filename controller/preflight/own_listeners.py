@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 
 from controller.security.tls.stores import UnusableStore
@@ -46,3 +46,11 @@ class OwnListenerDialer:
     def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (no login)
         """For ever."""
         return inf
+
+
+class ListenersOfRunningReplica:
+    """In place of our own listeners, those of a replica that runs already. Which process answers there is not known."""
+
+    def expect(self, client_id: str) -> Callable[[], bool]:  # noqa: ARG002 (another process sees it)
+        """No client comes to this process."""
+        return lambda: False

@@ -82,13 +82,15 @@ class AddressTried(Struct, frozen=True):
     """An address that this process advertises, and the outcome of a connection to it.
 
     Shape:
-        `failure` is empty if this very process answered. Brokers use the address if `is_for_brokers`.
+        `failure` is empty if this very process answered; or some process, if it is not `is_proven` which. Brokers use
+        the address if `is_for_brokers`.
     """
 
     endpoint: Endpoint
     is_for_brokers: bool
     failure: str = ""
     whose: str = ""
+    is_proven: bool = True
 
 
 class Seen(Struct, frozen=True):

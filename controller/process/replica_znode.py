@@ -21,6 +21,12 @@ WAIT_S = 10.0
 PART = "announcing"
 
 
+def http_address(http: tuple[str, int]) -> str:
+    """Where a replica's HTTP port is, as its znode names it; empty without one."""
+    host, port = http
+    return f"{f'[{host}]' if ':' in host else host}:{port}" if port else ""
+
+
 class ReplicaZnode:
     """Keeps `/kafka_zk_controller/replicas/<id>` up to date, in each session of this process.
 
@@ -39,8 +45,7 @@ class ReplicaZnode:
         self._address = ReplicaAddress(own_id)
         self._bridge = bridge
         self._status = status
-        host, port = http
-        self._http = f"{f'[{host}]' if ':' in host else host}:{port}" if port else ""
+        self._http = http_address(http)
         self._host = socket.gethostname()
         self._release = metadata.version("kafka-zk-controller")
         self._written: tuple[SessionId, Replica] | None = None

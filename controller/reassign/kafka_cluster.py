@@ -17,7 +17,12 @@ import kafka.errors
 import tenacity
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin import (
+    AlterReplicaLogDirsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from controller.reassign import messages
@@ -47,6 +52,7 @@ _UNKNOWN_TOPIC = frozenset({3, 100})
 _SET, _DELETE = 0, 1
 _UNLIMITED = 2**63 - 1
 _NO_ID = UUID(int=0)
+_DEFAULT_CONFIG = 5
 _MESSAGES = {
     -1: "The server experienced an unexpected error when processing the request.",
     3: "This server does not host this topic-partition.",
@@ -72,7 +78,7 @@ class KafkaCluster:
 
     has_log_dirs = True
 
-    def __init__(self, bootstrap_servers: str, settings: ClientSettings) -> None:
+    def __init__(self, bootstrap_servers: str, settings: ClientSettings, client_id: str = CLIENT_ID) -> None:
         """Connect.
 
         Raises:
@@ -81,7 +87,7 @@ class KafkaCluster:
         self._timeout_ms = settings.timeout_ms
         self._troubles = _Troubles()
         self._is_sasl = settings.security_protocol.startswith("SASL")
-        arguments = {"client_id": CLIENT_ID, **settings.arguments}
+        arguments = {"client_id": client_id, **settings.arguments}
         os.environ.update(settings.environment)
         _demand_token(arguments)
         self._net = NetworkSelector(**arguments)
@@ -206,6 +212,17 @@ class KafkaCluster:
                 if rate.isdecimal() and int(rate) < _UNLIMITED:
                     found[broker] = int(rate)
         return found
+    def described(self, broker: BrokerId) -> dict[str, str | None]:
+        """What a broker has set otherwise than by default; None for what it does not disclose.
+
+        Raises:
+            Refused, Unreachable: it does not let us ask, or does not answer.
+        """
+        answer = self._patiently(lambda: self._send(_describe_request(broker), broker), f"broker {broker}")
+        (result,) = answer.results
+        if result.error_code != _NONE:
+            raise Refused(f"broker {broker}: {_reason(result.error_code, result.error_message)}")
+        return {one.name: one.value for one in result.configs if one.config_source != _DEFAULT_CONFIG}
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
         """Asks brokers for these replicas only; leaves out brokers that do not answer."""
@@ -387,6 +404,13 @@ def _configs_request(owners: Collection[Configured], changes: Mapping[Configured
         ],
         validate_only=False,
     )
+
+
+def _describe_request(broker: BrokerId) -> Any:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=None
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
 def _log_dirs_request(replicas: Collection[Replica]) -> Any:

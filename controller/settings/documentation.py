@@ -18,9 +18,10 @@ Settings come from the properties file of `--config`; environment variables over
 overrides both. A key's environment variable is the key in capitals, with a prefix and underscores for dots:
 `zookeeper.connect` is `{environment_name("zookeeper.connect")}`.
 
-A setting with Kafka's name has Kafka's meaning; those marked * exist only here. A broker's `server.properties` is a
-good start: give it another `broker.id` and other `listeners`. `run --check-config` prints the settings in force, or
-everything that is wrong, and starts nothing.
+A setting with Kafka's name has Kafka's meaning; those marked * exist only here. `init` makes a file from a running
+broker ([operations](operations.md#setting-up-a-replica)), and a broker's `server.properties` can serve as one: give it
+another `broker.id` and other `listeners`. `run --check-config` prints the settings in force, or everything that is
+wrong, and starts nothing.
 
 `config.providers` is Kafka's: with `config.providers=file` and
 `config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider`, a value `${{file:/path:key}}`

@@ -19,7 +19,7 @@ from controller.zk.rights import Granted, Right, granted
 from zk_layout import catalog
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, TopicName
-from zk_layout.znodes import admin, brokers, configs, notifications, topics
+from zk_layout.znodes import admin, brokers, configs, notifications, replicas, topics
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
@@ -211,12 +211,40 @@ async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, 
     return None
 
 
+async def ids_taken(bridge: Bridge) -> frozenset[BrokerId]:
+    """The ids of brokers and replicas of this controller that run, of controllers that have led, and those that topics
+    place replicas on. Of many topics, reads a sample.
+
+    Raises:
+        SessionEnded: the session has ended.
+    """
+    registered, running, names, node = await asyncio.gather(
+        _children(bridge, brokers.ROOT),
+        _children(bridge, replicas.ROOT),
+        _children(bridge, topics.ROOT),
+        _node(bridge, ControllerIdsAddress().path),
+    )
+    known = None if node is None else catalog.decode(ControllerIdsAddress(), node.data)
+    found = {BrokerId(int(name)) for name in (*(registered or ()), *(running or ())) if name.isdecimal()}
+    found |= set(known.ids) if isinstance(known, ControllerIds) else set()
+    some = sorted(names or ())[:_MOST_TOPICS]
+    for at in range(0, len(some), _TOPICS_AT_ONCE):
+        each = await asyncio.gather(*(_replicas_of(bridge, TopicName(n)) for n in some[at : at + _TOPICS_AT_ONCE]))
+        found = found.union(*each)
+    return frozenset(found)
+
+
 async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName | None:
-    """The topic, if it assigns a replica to the broker. Decodes one topic at a time: some are large and slow."""
+    """The topic, if it assigns a replica to the broker."""
+    return name if broker in await _replicas_of(bridge, name) else None
+
+
+async def _replicas_of(bridge: Bridge, name: TopicName) -> frozenset[BrokerId]:
+    """The brokers that have replicas of a topic. Decodes one topic at a time: some are large and slow."""
     node = await _node(bridge, TopicAddress(name).path)
     topic = None if node is None else catalog.decode(TopicAddress(name), node.data)
-    is_there = isinstance(topic, Topic) and any(broker in a.replicas for a in topic.partitions.values())
-    return name if is_there else None
+    assignments = topic.partitions.values() if isinstance(topic, Topic) else ()
+    return frozenset(broker for assignment in assignments for broker in assignment.replicas)
 
 
 async def grants_of_brokers(bridge: Bridge, brokers: tuple[BrokerId, ...]) -> dict[BrokerId, Granted]:

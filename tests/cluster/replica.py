@@ -70,7 +70,7 @@ class Replica:
             "log.format": "json",
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
-        config = directory / f"{broker_id}-{next(_names)}.properties"
+        self.config = config = directory / f"{broker_id}-{next(_names)}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         argv: list[str | Path] = [sys.executable, "-m", "controller", "run", "--config", config, *flags]
         if descriptors is not None:

@@ -11,6 +11,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+from click.testing import CliRunner
 
+from controller.__main__ import main
 from controller.brokers.dialing import SecuredDialer
 from controller.connections.broker import Broken, BrokerConnection
 from controller.lab.ports import free_ports
@@ -161,6 +164,21 @@ def get(replica: Replica, path: str, password: str) -> str:
         return ""
 
 
+def diagnosed(replica: Replica, directory: Path) -> dict[str, str]:
+    """What `diagnose` finds out about a replica, by file."""
+    http, archive = directory / "client.yml", directory / "diagnosis.tar.gz"
+    http.write_text(f"basic_auth: {{username: watch, password: {WEB}}}\n")
+    arguments = [f"--config={replica.config}", f"--http.config.file={http}", f"--out={archive}"]
+    more = [f"--log={replica.process.log_file}", f"--url=http://127.0.0.1:{replica.http_port}", "--output=json"]
+    answer = CliRunner().invoke(main, ["diagnose", *arguments, *more])
+    assert (answer.exit_code, json.loads(answer.stdout)["failures"]) == (0, {}), answer.output
+    with tarfile.open(archive) as opened:
+        files = {member.name.partition("/")[2]: opened.extractfile(member) for member in opened.getmembers()}
+        found = {f"diagnosis {name}": file.read().decode() for name, file in files.items() if file is not None}
+    assert f"{replica.broker_id} is the id of this replica, which runs already" in found["diagnosis checks.json"]
+    return found
+
+
 def test_no_secret_turns_up_anywhere(zookeeper: str, tmp_path: Path) -> None:
     authority, ports = Authority(tmp_path / "authority"), free_ports(3)
     given = settings(authority, tmp_path, ports)
@@ -190,6 +208,7 @@ def test_no_secret_turns_up_anywhere(zookeeper: str, tmp_path: Path) -> None:
         assert pages["refused"].startswith("401")
         assert ours.process.pid is not None
         os.kill(ours.process.pid, signal.SIGUSR1)
+        bundle = diagnosed(ours, tmp_path)
         processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         ours.process.stop()
 
@@ -200,7 +219,7 @@ def test_no_secret_turns_up_anywhere(zookeeper: str, tmp_path: Path) -> None:
     assert "Principal = User:bob is Denied operation = Describe from host = 127.0.0.1 on resource = Cluster:" in log
     assert "for request = ALTER_USER_SCRAM_CREDENTIALS with resourceRefCount = 1 based on rule super user" in log
     assert journal
-    shown = {"log": log, "journal": journal, "processes": processes, **pages}
+    shown = {"log": log, "journal": journal, "processes": processes, **pages, **bundle}
     assert [found for where, text in shown.items() for found in leaks(where, text)] == []
 
 

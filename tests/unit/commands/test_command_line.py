@@ -196,7 +196,9 @@ def test_every_setting_and_every_measure_is_listed() -> None:
     assert [row["name"] for row in measured] == [measure.shown_name for measure in MEASURES]
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("settings",), ("metrics",), ("status",), ("demo",)])
+@pytest.mark.parametrize(
+    "command", [(), ("run",), ("init",), ("settings",), ("metrics",), ("status",), ("diagnose",), ("demo",)]
+)
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     answer = ask(*command, "--help")
 

@@ -149,10 +149,10 @@ class World:
             {},
             {"inter.broker.protocol.version": parse_wanted},
         )
-        wanted = wanted_of(self.settings, is_new_cluster=is_new_cluster)
+        self.wanted = wanted_of(self.settings, is_new_cluster=is_new_cluster)
         dialer: Any = self
         preflight = Preflight(
-            wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
+            self.wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
         self.claimant = Claimant(self.settings.claim, self, self.emitted.append, new_bridge=self._bridge)

@@ -1,0 +1,1 @@
+"""Which settings does a replica begin with beside a running cluster? For `kafka-zk-controller init`."""
