@@ -212,6 +212,7 @@ class KafkaCluster:
                 if rate.isdecimal() and int(rate) < _UNLIMITED:
                     found[broker] = int(rate)
         return found
+
     def described(self, broker: BrokerId) -> dict[str, str | None]:
         """What a broker has set otherwise than by default; None for what it does not disclose.
 
