@@ -17,6 +17,7 @@ from controller.lab.server import Server
 from tests.cluster.replica import content
 
 NODE_ID = 3000
+LEADS_WITHIN_S = 180.0  # a busy machine takes a minute to start it
 _LOGGING = """\
 log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -64,7 +65,7 @@ class Quorum(Server):
     def start(self) -> None:
         """Start it, and wait until it is the quorum's leader."""
         self.process.start()
-        self.process.wait_until(self._leads, 60.0, waiting_for="it led its quorum")
+        self.process.wait_until(self._leads, LEADS_WITHIN_S, waiting_for="it led its quorum")
 
     def stop(self) -> None:
         """Stop it cleanly."""

@@ -19,7 +19,7 @@ from tests.cluster.kraft_quorum import NODE_ID, Quorum
 from tests.cluster.replica import Replica, content, holder, wait_until
 from tests.cluster.test_migration_check import check
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1800)]
 PLAIN = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 LONG_S = 120.0
 
