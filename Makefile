@@ -45,7 +45,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
-	nice -n 10 $(MAKE) --no-print-directory kerberos engine charts & prepared=$$!; \
+	nice -n 10 $(MAKE) --no-print-directory kerberos engine & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
 	wait $$prepared; \
 	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile $(ARGS) || status=$$?; \
@@ -130,6 +130,8 @@ nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fre
 	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster
 	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
+	$(MAKE) --no-print-directory charts
+	$(PYTEST) tests/deploy
 
 mutants: $(READY)  ## would any test notice a mistake? prints the table
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -39,9 +39,9 @@ def fair_shares(weights: Mapping[int, float], brokers: Sequence[int]) -> list[fl
     >>> fair_shares({2: 100.0}, [3, 3])
     [33.333333333333336, 33.333333333333336]
     >>> fair_shares({2: 100.0}, [1, 4])
-    [40.0, 40.0]
+    [100.0, 25.0]
     >>> fair_shares({2: 100.0}, [1, 3, 1])
-    [40.0, 33.333333333333336, 40.0]
+    [50.0, 33.333333333333336, 50.0]
     """
     limits = {factor: rack_limit(factor, brokers) for factor in weights}
     most = [sum(weight * min(limits[factor], n) for factor, weight in weights.items()) / n for n in brokers]

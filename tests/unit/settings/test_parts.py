@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[3]
 OURS = ROOT / "controller" / "settings"
 KEYS = {setting.key for setting in SETTINGS}
 LOOK_UPS = {name for name in vars(Values) if not name.startswith("_")} - {"given", "overridden", "printable", "shown"}
+# The first two read a broker's settings; the third collects files even where the configuration is invalid.
+OF_OTHERS = ("controller/first_settings/", "controller/commands/init.py", "controller/commands/diagnose.py")
 COMPOSITION = ("controller/commands/", "controller/process/")
 
 
@@ -80,7 +82,8 @@ def test_nothing_else_is_a_look_up(line: str) -> None:
 def test_no_key_is_looked_up_outside_of_the_settings() -> None:
     texts = modules(*(f'"{key}"' for key in KEYS), ".values.", "by_key")
 
-    assert [f"{path}:{line}" for path, text in texts for line in look_ups(text)] == []
+    ours = [(path, text) for path, text in texts if not path.startswith(OF_OTHERS)]
+    assert [f"{path}:{line}" for path, text in ours for line in look_ups(text)] == []
 
 
 def test_only_those_who_put_a_process_together_have_the_whole_configuration() -> None:
