@@ -112,7 +112,10 @@ class Answers:
         nodes, world = self._world.zookeeper.nodes, self._world
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
         shown_for = world.clock.now - world.ensemble.shown_in_time_since(controller.session)
-        if any(controller.is_behind_on(path) for path in paths):
+        touched_at = self._checker.touched_at
+        if any(
+            controller.is_behind_on(path) or world.clock.now - touched_at.get(path, -SOON_S) < SOON_S for path in paths
+        ):
             return False
         return shown_for > SOON_S and all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
 

@@ -65,6 +65,7 @@ class Checker:
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
+        self.touched_at: dict[str, float] = {}
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
         self._holder = SERVERS
@@ -81,6 +82,7 @@ class Checker:
     def wrote(self, session: SessionId, operation: Operation, zxid: Zxid) -> None:
         """Note one change of the tree, to be checked with its whole transaction."""
         self._touched[operation.path] = session
+        self.touched_at[operation.path] = self.world.clock.now
         self.world.namesakes.wrote(operation, zxid)
         if operation.path == ControllerAddress().path:
             self._claim_changed(session, operation)

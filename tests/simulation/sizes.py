@@ -17,7 +17,7 @@ from controller.zk.writer import DEFAULT_REQUEST_BYTES
 from tests.simulation.broken import Broken
 from tests.simulation.zookeeper_server import Cursor
 from zk_layout import catalog
-from zk_layout.ids import TopicName
+from zk_layout.ids import ControllerEpoch, TopicName
 from zk_layout.znodes.admin import LegacyReassignmentAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress
 
@@ -48,7 +48,7 @@ class Sizes:
                 world.zookeeper.frame_limit = int(self.believed_bytes * self.random.uniform(0.75, 0.99))
         self._too_large: dict[str, None] = {}
         self._given_up: dict[str, None] = {}
-        self._hung_up_at: dict[str, list[float]] = {}
+        self._hung_up_at: dict[tuple[str, ControllerEpoch], list[float]] = {}
 
     @property
     def is_misconfigured(self) -> bool:
@@ -91,7 +91,9 @@ class Sizes:
         self._too_large.update(dict.fromkeys(operation.path for operation in operations))
         self.world.say(name, f"sends {len(frame)} bytes, which are too many, for {operations[-1].path}")
         now = self.world.clock.now
-        times = self._hung_up_at[name] = [at for at in self._hung_up_at.get(name, ()) if at > now - WITHIN_S] + [now]
+        # Each term learns the limit by itself (decision 99).
+        term = name, self.world.checker.current_epoch()
+        times = self._hung_up_at[term] = [at for at in self._hung_up_at.get(term, ()) if at > now - WITHIN_S] + [now]
         if self.world.is_peaceful and len(times) > HANG_UPS:
             raise Broken(f"{name} made servers hang up {len(times)} times within a minute")
 
