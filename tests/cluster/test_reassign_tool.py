@@ -268,7 +268,7 @@ def test_a_move_is_followed_to_its_end(ruler: str, cluster: LocalCluster, tmp_pa
     access = ("--bootstrap-server", cluster.bootstrap_servers)
 
     begun, *snapshots = ours_json(
-        *(*access, "--execute", *subject.given("--execute"), "--throttle", "800000"), "--progress", "--interval", "0.3"
+        *(*access, "--execute", *subject.given("--execute"), "--throttle", "400000"), "--progress", "--interval", "0.3"
     )
 
     assert [s["partition"] for s in begun["started"]] == [0, 1]
