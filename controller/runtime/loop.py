@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from controller.runtime.pump import NO_TIME, Took
 
@@ -23,7 +21,7 @@ class LongestBusy:
 
     def __init__(self) -> None:
         """Nothing is measured before a loop runs."""
-        self._wall_s = self._cpu_s = 0.0
+        self._longest = NO_TIME
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
         """An event loop that is measured."""
@@ -31,12 +29,13 @@ class LongestBusy:
 
     def note(self, wall_s: float, cpu_s: float) -> None:
         """The loop was busy for so long."""
-        self._wall_s, self._cpu_s = max(self._wall_s, wall_s), max(self._cpu_s, cpu_s)
+        longest = self._longest
+        if wall_s > longest.wall_s or cpu_s > longest.cpu_s:
+            self._longest = Took(max(longest.wall_s, wall_s), max(longest.cpu_s, cpu_s))
 
     def take(self) -> Took:
         """The longest times since the last call, each by itself."""
-        longest = Took(self._wall_s, self._cpu_s)
-        self._wall_s, self._cpu_s = NO_TIME.wall_s, NO_TIME.cpu_s
+        longest, self._longest = self._longest, NO_TIME
         return longest
 
 
@@ -48,7 +47,7 @@ class _Selector(selectors.DefaultSelector):
         self._busy = busy
         self._since: tuple[float, float] | None = None
 
-    def select(self, timeout: float | None = None) -> Sequence[tuple[selectors.SelectorKey, Any]]:  # type: ignore[override]
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._since is not None:
             wall, cpu = self._since
             self._busy.note(time.monotonic() - wall, time.thread_time() - cpu)

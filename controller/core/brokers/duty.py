@@ -138,7 +138,7 @@ class Brokers(Duty):
         wait = self._shared.waits.start(callback, READMITTED_AFTER_S, out, is_prolonged=True)
         followed, since = self._former_lives.take_followed(broker), self._former_lives.watch()
 
-        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+        def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             self._look_at(name, numbers)
             self._former_lives.outdate(broker, name, numbers, since, followed)
             wait.expect(name, numbers)
@@ -149,7 +149,7 @@ class Brokers(Duty):
         """Look at each partition that a broker hosts; if it may have lived before this term, outdate that life."""
         since = self._former_lives.watch()
 
-        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+        def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             self._look_at(name, numbers)
             if is_new_to_us:
                 self._former_lives.outdate(broker, name, numbers, since)
@@ -176,7 +176,7 @@ class Brokers(Duty):
 
     def _look_at_hosted(self, broker: BrokerId) -> None:
         """Make every partition of a broker due, and announce it to all brokers."""
-        self._passes.begin(broker, lambda name, numbers, _: self._look_at(name, numbers))
+        self._passes.begin(broker, self._look_at)
 
     def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """Make partitions due before any wait can consider them settled."""
@@ -342,7 +342,7 @@ class Brokers(Duty):
         cluster, broker, redundancy = self._cluster, request.broker, self._shared.settings.shutdown_redundancy
         found: list[TopicPartition] = []
 
-        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+        def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             found.extend(controlled_shutdown.endangered(broker, name, numbers, cluster, redundancy))
 
         def end(out: Outbox) -> None:
@@ -366,12 +366,13 @@ class Brokers(Duty):
         wait = self._shared.waits.start(partial(self._permit, call, request), SHUTDOWN_ANSWERED_WITHIN_S, out)
         since = self._former_lives.watch_shutdown(broker) if is_news else 0
 
-        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+        def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             wait.expect(name, numbers)
-            self._shared.agenda.add(name, numbers)
-            if is_news:  # a repeated request is not announced again
-                self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
+            if is_news:
+                self._look_at(name, numbers)
                 self._former_lives.follow(broker, name, numbers, since)
+            else:
+                self._shared.agenda.add(name, numbers)  # a repeated request is not announced again
 
         self._passes.begin(broker, visit, partial(self._inform_first, wait))
 
@@ -384,7 +385,7 @@ class Brokers(Duty):
         """Answer once the brokers have been sent the new leaders; like Kafka, without waiting for acknowledgements."""
         remaining: list[TopicPartition] = []
 
-        def visit(name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+        def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             remaining.extend(controlled_shutdown.still_led(request.broker, name, numbers, self._cluster))
 
         def end(out: Outbox) -> None:

@@ -17,7 +17,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.state.remembered import Numbers
 from zk_layout.ids import BrokerId, PartitionId, TopicName
 
-Visit = Callable[[TopicName, Sequence[PartitionId], Outbox], None]
+Visit = Callable[[TopicName, Sequence[PartitionId]], None]
 """What is done with some partitions of one topic."""
 End = Callable[[Outbox], None]
 
@@ -75,7 +75,7 @@ class HostedPasses:
             numbers = tuple(islice(now.numbers, self._room))
             if numbers:
                 self._room -= len(numbers)
-                now.visit(now.name, numbers, out)
+                now.visit(now.name, numbers)
                 continue
             self._room -= 1
             name = next(now.topics, None)

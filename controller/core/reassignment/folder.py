@@ -50,6 +50,7 @@ class ReassignmentFolder(TopicDuty):
         self._memory = memory
         self._is_older_than_entries = is_older_than_entries
         self._state = shared.state.reassignments
+        # Partitions whose child was removed. With what it asked for, it cancels a move to that; with None, any move.
         self._removed: dict[TopicName, dict[PartitionId, Replicas | None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
         self._doubted: dict[TopicPartition, Zxid] = {}
@@ -91,6 +92,7 @@ class ReassignmentFolder(TopicDuty):
             return
         self._void.pop(at, None)
         if former is not None:
+            # While the topic is unread, another controller's move may be under way that the child did not ask for.
             topic = self._cluster.topics.get(at.topic)
             is_unread = topic is None or _is_unread(topic, topic.partitions.get(at.partition))
             self._removed.setdefault(at.topic, {})[at.partition] = former.replicas if is_unread else None
@@ -208,7 +210,7 @@ class ReassignmentFolder(TopicDuty):
             at, held, child = TopicPartition(topic.name, number), topic.partitions.get(number), children.get(number)
             if child is None:
                 if number in removed and held is not None and not _is_unread(topic, held):
-                    asked_for = removed[number]  # another move may have begun while no one could see it
+                    asked_for = removed[number]
                     if held.assignment.is_moving and asked_for in (None, held.assignment.target):
                         yield at, None
             elif child.replicas is not None and not _is_unread(topic, held) and self._void.get(at) != child.mzxid:

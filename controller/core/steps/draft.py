@@ -257,13 +257,15 @@ class Draft:
         return held.state is not None and bool(strays(held.assignment, held.state))
 
     def _only_drops(self, number: PartitionId) -> bool:
-        """Whether replicas leave and none is added: none that is in sync may leave before others are chosen to lead.
+        """Whether replicas leave and none is added.
 
-        Without the topic's znode in the same transaction, the version of the state is what protects it.
+        Where the transaction has to be cut, the state is written before the topic: its version shows whether a leader
+        has changed the ISR meanwhile, and with that, whether the replicas that stay are still in sync.
         """
         assignment = self._assignments.get(number)
-        dropped = () if assignment is None else self.topic.partitions[number].assignment.replicas
-        return assignment is not None and not assignment.adding and any(r not in assignment.replicas for r in dropped)
+        if assignment is None or assignment.adding:
+            return False
+        return any(r not in assignment.replicas for r in self.topic.partitions[number].assignment.replicas)
 
     def _state_writes(self, number: PartitionId) -> Iterable[Write]:
         held, state = self.topic.partitions[number], self._states[number]

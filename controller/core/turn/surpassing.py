@@ -9,7 +9,6 @@ Source: Kafka's ZkPartitionStateMachine.doElectLeaderForPartitions.
 
 from __future__ import annotations
 
-from controller.core.messages.effects import Notice
 from controller.core.messages.outbox import Outbox
 from controller.core.state.writer_epochs import WriterEpochs
 from zk_layout.bounds import HIGHEST_SURPASSED_EPOCH
@@ -21,11 +20,11 @@ def surpass(written: WriterEpochs, own: ControllerEpoch, out: Outbox) -> None:
 
     An epoch that is too high to rise above is named instead; states that this controller writes no longer have it.
     """
-    found = f"{written.path} carries controller epoch {written.highest}"
     if written.highest <= own:
         return
+    found = f"{written.path} carries controller epoch {written.highest}"
     if written.highest <= HIGHEST_SURPASSED_EPOCH:
         out.claim_above(written.highest, f"{found}, and this term has {own}")
         return
     why = f"too high to lead above it ({own} here): a native controller would elect no leader of this partition"
-    out.add(Notice("epoch out of reach", f"{found}, {why} until this controller has"))
+    out.notice("epoch out of reach", f"{found}, {why} until this controller has")

@@ -41,7 +41,7 @@ class Notes:
         self.visited: list[tuple[TopicName, int]] = []
         self.ends = 0
 
-    def visit(self, name: TopicName, numbers: Sequence[PartitionId], _: Outbox) -> None:
+    def visit(self, name: TopicName, numbers: Sequence[PartitionId]) -> None:
         self.visited += [(name, number) for number in numbers]
 
     def end(self, _: Outbox) -> None:
@@ -173,7 +173,7 @@ def test_every_broker_shuts_down_at_once_and_each_is_answered(rig: Rig) -> None:
     remaining = [rig.replies[call] for call in calls]
     assert all(isinstance(reply, ShutdownPermitted) for reply in remaining)
     left = [at for reply in remaining if isinstance(reply, ShutdownPermitted) for at in reply.remaining]
-    assert len(left) == len(set(left)) == SHAPE.partitions  # nobody else can lead them
+    assert len(left) == len(set(left)) == SHAPE.partitions  # no other broker can lead them
 
 
 def test_all_preferred_leaders_are_elected_bit_by_bit_for_a_client_that_names_none(
