@@ -121,18 +121,19 @@ class LastOfChildren(Exists, frozen=True):
         return int(_long.unpack_from(buffer, offset + _PZXID_AT)[0])
 
 
-async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
-    """The zxids of the last change of registered brokers, of brokers' dynamic settings, and of a migration to KRaft.
+async def brokers_as_of(bridge: Bridge) -> tuple[MigrationPhase | int | None, ...]:
+    """The phase of a migration to KRaft, and the zxids of the last change of registered brokers and of brokers' dynamic
+    settings. Not the zxid of `/migration`, which a KRaft controller that leads writes all the time.
 
     Raises:
         SessionEnded: the session has ended.
     """
-    root = configs.DefaultBrokerConfigAddress().path.rpartition("/")[0]
-    reply, names = await asyncio.gather(bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, root))
-    paths = [f"{root}/{name}" for name in sorted(names or ())]
-    paths += [ControllerAddress().path, MigrationAddress().path]
+    phase, reply, names = await asyncio.gather(
+        migration(bridge), bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, configs.BROKERS)
+    )
+    paths = [f"{configs.BROKERS}/{name}" for name in sorted(names or ())]
     changed = await asyncio.gather(*(bridge.read(LastChanged(bridge.full(path))) for path in paths))
-    return (reply.value, *(one.value for one in changed))
+    return (phase, reply.value, *(one.value for one in changed))
 
 
 async def migration(bridge: Bridge) -> MigrationPhase:
