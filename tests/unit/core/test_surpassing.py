@@ -45,7 +45,7 @@ def test_a_term_below_what_states_carry_ends_before_it_decides_anything(highest:
 
 @pytest.mark.parametrize("highest", [EPOCH - 1, EPOCH])
 def test_a_term_that_is_not_below_what_states_carry_leads(highest: int) -> None:
-    """Whoever follows one with an equal epoch is above it."""
+    """Its successor's epoch is above an equal one."""
     effects = machine().turn(loaded_with(3, highest, -1), 0.0)
 
     assert not [e for e in effects if isinstance(e, StepDown)]
