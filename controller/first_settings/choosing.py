@@ -43,7 +43,6 @@ _NAMES: Final = (
 _RIGHTS: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 _IDS: Final = ("broker.id.generation.enable", "reserved.broker.max.id")
 _PROTOCOL: Final = "inter.broker.protocol.version"
-_POLICY: Final = "create.topic.policy.class.name"
 
 
 class Own(Struct, frozen=True):
