@@ -44,7 +44,7 @@ PERSISTENT: Final = (
 )
 
 # Only the creator may read znodes below these.
-SENSITIVE: Final = (configs.USERS, "/config/brokers", delegation_tokens.ROOT)
+SENSITIVE: Final = (configs.USERS, configs.BROKERS, delegation_tokens.ROOT)
 
 
 class Watched(NamedTuple):

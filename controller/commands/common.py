@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -30,9 +30,11 @@ as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), 
 T = TypeVar("T")
 
 
-def at_zookeeper(connect: str | None, config: Path | None, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
+def at_zookeeper(
+    connect: str | None, config: Path | Settings | None, do: Callable[[Bridge], Coroutine[Any, Any, T]]
+) -> T:
     """Connect to the ZooKeeper that one of two options names and return the result of `do`. Ends the process if no
-    server answers."""
+    server answers. `config` is a replica's properties file, or its settings where the command has read them."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     where = _way_to_zookeeper(connect, config)
     try:
@@ -54,7 +56,7 @@ async def _with_bridge(where: ZooKeeperSettings, do: Callable[[Bridge], Coroutin
         await bridge.stop()
 
 
-def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
+def _way_to_zookeeper(connect: str | None, config: Path | Settings | None) -> ZooKeeperSettings:
     if (connect is None) == (config is None):
         fail("give either --zookeeper or --config", MISUSED)
     if connect is not None:
@@ -63,13 +65,22 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
         except ValueError as error:
             fail(f"--zookeeper: {error}", MISUSED)
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
-    return settings_of(config).zookeeper
+    return (config if isinstance(config, Settings) else settings_of(config)).zookeeper
+
+
+def read_settings(config: Path | None, overrides: Iterable[str] = ()) -> Settings:
+    """A replica's settings.
+
+    Raises:
+        BadSettings: they are not valid.
+    """
+    return load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
 
 
 def settings_of(config: Path | None) -> Settings:
-    """A replica's settings. Ends the process if they are not valid."""
+    """The same. Ends the process if they are not valid."""
     try:
-        return load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
+        return read_settings(config)
     except BadSettings as error:
         fail("\nerror: ".join(error.problems), MISUSED)
 

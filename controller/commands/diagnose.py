@@ -17,7 +17,8 @@ from typing import Final
 import click
 
 from controller.commands import check_cluster, handover
-from controller.commands.common import CONFIG, FAILED, MISUSED, OK, as_text_or_json, fail
+from controller.commands.common import CONFIG, FAILED, MISUSED, OK, as_text_or_json, fail, read_settings
+from controller.commands.running import http_from_here
 from controller.diagnosis.bundle import Part, pack
 from controller.diagnosis.collecting import Wanted, collect, tail
 from controller.diagnosis.host import files_in, host
@@ -25,15 +26,12 @@ from controller.diagnosis.reaching import broker_addresses, reach, servers_in
 from controller.diagnosis.scrubbing import Scrubber
 from controller.diagnosis.znodes import znodes
 from controller.http import client
-from controller.process.replica_znode import http_address
-from controller.settings import BadSettings, Settings, load
+from controller.settings import BadSettings, Settings
 from controller.settings.secrets import secret_texts
-from controller.wire.versions import parse_wanted
 from controller.zk.bridge import Bridge
 
 _PAGES: Final = ("/leader", "/readyz", "/livez", "/reassignments", "/metrics")
 _MOST_OF_A_PAGE: Final = 4 * 1024 * 1024
-_EVERY_INTERFACE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 _OF_DIRECTORIES: Final = ("journal.dir", "log.authorizer.file")
 
 
@@ -94,7 +92,7 @@ def _wanted(
     settings: Settings | None = None
     problems: dict[str, object] = {}
     try:
-        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
+        settings = read_settings(config, overrides)
     except BadSettings as error:
         problems = {"problems": error.problems}
     given = {key: settings.values.printable()[key] for key in _OF_DIRECTORIES} if settings is not None else {}
@@ -128,10 +126,8 @@ def _shown(settings: Settings) -> dict[str, object]:
 
 def _pages(settings: Settings | None, url: str | None, http_config: Path | None) -> Iterator[Wanted]:
     where = url
-    if where is None and settings is not None and settings.http.port:
-        address, port = settings.http.address
-        scheme = "https" if http_config is not None else "http"
-        where = f"{scheme}://{http_address((_EVERY_INTERFACE.get(address, address), port))}"
+    if where is None and settings is not None and (address := http_from_here(settings)):
+        where = f"{'https' if http_config is not None else 'http'}://{address}"
     if where is None:
         return
     where = (where if "://" in where else f"http://{where}").rstrip("/")

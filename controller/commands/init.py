@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, fail
+from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, fail, read_settings
 from controller.first_settings.choosing import Chosen, Own, choose
 from controller.first_settings.found import (
     BrokerConfiguration,
@@ -29,9 +29,8 @@ from controller.process.listener_security import check
 from controller.reassign.client_properties import ClientSettings, read_client_properties
 from controller.reassign.kafka_cluster import KafkaCluster
 from controller.reassign.refusals import Refused, Stopped, Unreachable
-from controller.settings import BadSettings, load
+from controller.settings import BadSettings
 from controller.settings.values import HIDDEN, shown
-from controller.wire.versions import parse_wanted
 from zk_layout.ids import BrokerId
 
 _CLIENT_ID: Final = "kafka-zk-controller init"
@@ -173,7 +172,7 @@ def _write(out: Path, text: str) -> None:
 def _problems(out: Path) -> list[str]:
     """What `run` would refuse."""
     try:
-        check(load(out, (), os.environ, {"inter.broker.protocol.version": parse_wanted}))
+        check(read_settings(out))
     except BadSettings as error:
         return list(error.problems)
     return []

@@ -17,6 +17,7 @@ from controller.migration.judging import judge, worst
 from controller.migration.looking import Look
 from controller.migration.sightings import Seen
 from controller.process.listener_security import dialer_of
+from controller.settings.listening import Listening
 from controller.zk.bridge import Bridge
 from zk_layout.znodes.brokers import Endpoint, Registration
 
@@ -52,7 +53,9 @@ def migration(check: bool, zookeeper: str | None, config: Path | None, quorum_id
         quorum = frozenset(int(one) for one in quorum_ids.split(",") if one.strip())
     except ValueError:
         fail(f"--quorum-ids: {quorum_ids!r} is not a list of ids, such as 3000,3001,3002", MISUSED)
-    seen = at_zookeeper(zookeeper, config, partial(_look, config=config, quorum=quorum))
+    settings = None if config is None else settings_of(config)
+    listening = None if settings is None else settings.listening
+    seen = at_zookeeper(zookeeper, settings, partial(_look, listening=listening, quorum=quorum))
     findings = judge(seen)
     if output == "json":
         click.echo(json.dumps(_as_json(seen, findings), indent=2))
@@ -62,8 +65,7 @@ def migration(check: bool, zookeeper: str | None, config: Path | None, quorum_id
     sys.exit(_EXITS[worst(findings)])
 
 
-async def _look(bridge: Bridge, *, config: Path | None, quorum: frozenset[int]) -> Seen:
-    listening = None if config is None else settings_of(config).listening
+async def _look(bridge: Bridge, *, listening: Listening | None, quorum: frozenset[int]) -> Seen:
     dialer: ListenerDialer | PlaintextDialer = PlaintextDialer() if listening is None else dialer_of(listening)
 
     def endpoint_of(registration: Registration) -> Endpoint | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -14,13 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from controller import logs
-from controller.commands.common import CONFIG, MISUSED, console
+from controller.commands.common import CONFIG, MISUSED, console, read_settings
 from controller.monitoring import authorizer_log
 from controller.preflight.tls_handshakes import handshakes
 from controller.process import listener_security
-from controller.settings import BadSettings, Settings, environment_name, load
+from controller.settings import BadSettings, Settings, environment_name
 from controller.settings.logs import LogSettings
-from controller.wire.versions import parse_wanted
 
 
 @click.command()
@@ -67,7 +65,7 @@ def run(
     warnings, 1 it must not, 2 invalid configuration, 3 ZooKeeper cannot be reached.
     """
     try:
-        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
+        settings = read_settings(config, overrides)
         listener_security.check(settings)
     except BadSettings as error:
         _refuse(error, as_json=(check_config or check_cluster) and output == "json")

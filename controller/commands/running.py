@@ -60,8 +60,7 @@ async def _announced(bridge: Bridge, settings: Settings) -> Replica | None:
 
 def asked(settings: Settings) -> Running | None:
     """The replica that answers at the HTTP port of these settings; one that wants TLS or a user is not recognised."""
-    host, port = settings.http.address
-    where = http_address((_EVERY_INTERFACE.get(host, host), port))
+    where = http_from_here(settings)
     try:
         found: dict[str, Any] = client.ask(f"http://{where}/leader")
     except (OSError, ValueError):
@@ -69,6 +68,12 @@ def asked(settings: Settings) -> Running | None:
     if found.get("broker") != settings.claim.own_id or not isinstance(found.get("since"), int | float):
         return None
     return Running(_state(str(found.get("phase")), found["since"]), where, is_here=True)
+
+
+def http_from_here(settings: Settings) -> str:
+    """Where this host reaches the HTTP port of these settings; empty without one."""
+    host, port = settings.http.address
+    return http_address((_EVERY_INTERFACE.get(host, host), port))
 
 
 def _state(phase: str, since_s: float) -> str:

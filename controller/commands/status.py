@@ -95,8 +95,7 @@ def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> N
 
 def _print_all(found: Leadership) -> None:
     holder = "vacant" if found.controller is None else str(found.controller)
-    is_kraft = found.migration in (MigrationPhase.COPYING, MigrationPhase.DUAL_WRITE)
-    other = ", a KRaft controller" if is_kraft else ", a broker"
+    other = ", a KRaft controller" if found.migration.is_led_by_kraft else ", a broker"
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else other
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:

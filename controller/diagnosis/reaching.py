@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from controller.zk import preparation
 from controller.zk.bridge import Bridge
@@ -44,7 +44,7 @@ async def broker_addresses(bridge: Bridge) -> dict[str, tuple[str, int]]:
     }
 
 
-async def reach(addresses: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+async def reach(addresses: Mapping[str, tuple[str, int]]) -> dict[str, str]:
     """How many milliseconds a connection took, or why there is none."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -61,8 +61,5 @@ async def reach(addresses: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
             writer.transport.abort()
             return f"connected in {(time.monotonic() - began) * 1000:.1f} ms"
 
-    return dict(zip(addresses, await _all(one(*address) for address in addresses.values()), strict=True))
-
-
-async def _all(asked: Iterable[Any]) -> list[str]:
-    return list(await asyncio.gather(*asked))
+    found = await asyncio.gather(*(one(*address) for address in addresses.values()))
+    return dict(zip(addresses, found, strict=True))

@@ -13,7 +13,6 @@ from msgspec import Struct
 from controller.first_settings.explaining import explained
 from controller.first_settings.found import BrokerConfiguration, ClusterSeen
 from controller.first_settings.listeners import (
-    HTTP_PORT,
     are_local,
     endpoints,
     is_loopback,
@@ -25,7 +24,7 @@ from controller.settings.elsewhere import REFUSED
 from controller.settings.preflight import PROTECTING
 from controller.settings.providers import concerns_providers
 from controller.settings.securing_keys import MECHANISM, OF_ONE, concerns_security
-from controller.settings.table import HTTP_HOST
+from controller.settings.table import HTTP_HOST, HTTP_PORT
 from controller.settings.zookeeper_table import ZOOKEEPER
 from zk_layout.ids import BrokerId
 
@@ -44,7 +43,6 @@ _NAMES: Final = (
 _RIGHTS: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 _IDS: Final = ("broker.id.generation.enable", "reserved.broker.max.id")
 _PROTOCOL: Final = "inter.broker.protocol.version"
-_POLICY: Final = "create.topic.policy.class.name"
 
 
 class Own(Struct, frozen=True):

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Final
 
 from controller.first_settings.found import ClusterSeen
+from controller.settings.table import HTTP_PORT
 
 FIRST_PORT: Final = 9095
-HTTP_PORT: Final = 9640
 _BY_DEFAULT: Final = "PLAINTEXT://:9092"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 

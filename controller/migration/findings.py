@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
-
-MOST_LISTED = 10
 
 
 class Trap(StrEnum):
@@ -76,17 +73,6 @@ def stop(trap: Trap, text: str, where: str, hint: str) -> Finding:
     return Finding(trap, Result.STOP, text, where, hint)
 
 
-def listed(things: Sequence[object]) -> str:
-    """The first ten, separated by commas.
-
-    >>> listed([1, 2]), listed(range(12))
-    ('1, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
-    """
-    texts = list(map(str, things[:MOST_LISTED]))
-    more = len(things) - MOST_LISTED
-    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
-
-
 def counted(number: int, what: str) -> str:
     """A number of things.
 
@@ -94,12 +80,3 @@ def counted(number: int, what: str) -> str:
     ('1 topic', '2 topics')
     """
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def of_brokers(brokers: Sequence[int]) -> str:
-    """Brokers as a place.
-
-    >>> of_brokers([1]), of_brokers([1, 2])
-    ('broker 1', 'brokers 1, 2')
-    """
-    return f"broker{'s' * (len(brokers) != 1)} {listed(brokers)}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controller.core.candidacy.migrating import MigrationPhase
-from controller.migration.findings import Finding, Trap, counted, listed, of_brokers, ok, stop, warning
+from controller.migration.findings import Finding, Trap, counted, ok, stop, warning
 from controller.migration.sightings import Seen
+from controller.preflight.findings import listed, named
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.codec import Malformed
 from zk_layout.znodes.brokers import ROOT as BROKERS
@@ -86,18 +87,18 @@ def brokers(seen: Seen) -> Iterator[Finding]:
     """KRaft waits for every broker that is registered or hosts a replica."""
     check = Trap.BROKERS
     if not seen.brokers:
-        if not seen.is_led_by_kraft:
+        if not seen.phase.is_led_by_kraft:
             yield stop(check, "no broker is registered", BROKERS, "start the brokers")
         return
     if missing := sorted(seen.partitions.hosts.keys() - set(seen.brokers)):
         replicas = sum(seen.partitions.hosts[broker] for broker in missing)
         are = "is" if len(missing) == 1 else "are"
-        text = f"{of_brokers(missing)} {are} not registered, and {counted(replicas, 'replica')} assigned there: "
+        text = f"{named(missing)} {are} not registered, and {counted(replicas, 'replica')} assigned there: "
         text += "KRaft would wait for them for ever"
-        if not seen.is_led_by_kraft:
+        if not seen.phase.is_led_by_kraft:
             yield stop(check, text, BROKERS, "start them, or move their replicas to other brokers")
             return
-    yield ok(check, f"{of_brokers(seen.brokers)} registered", BROKERS)
+    yield ok(check, f"{named(seen.brokers)} registered", BROKERS)
 
 
 def moves(seen: Seen) -> Iterator[Finding]:
@@ -246,9 +247,7 @@ def finalizing(seen: Seen) -> Iterator[Finding]:
         )
     elif seen.brokers or seen.replicas:
         some = sorted((*seen.brokers, *seen.replicas))
-        text = (
-            f"{of_brokers(some)} still registered in ZooKeeper: whoever finalizes now leaves them behind (KAFKA-20960)"
-        )
+        text = f"{named(some)} still registered in ZooKeeper: to finalize now would leave them behind (KAFKA-20960)"
         yield stop(check, text, BROKERS, "restart each broker in KRaft mode (process.roles=broker) first")
     else:
         yield ok(check, "no broker is registered in ZooKeeper any more", BROKERS)

@@ -14,7 +14,7 @@ from controller.migration.sightings import BrokerAnswer, Seen
 from controller.wire import broker_configs, log_dirs
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Malformed as Garbled
-from controller.wire.versions import InterBrokerProtocol, parse_protocol
+from controller.wire.versions import parse_reported
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from zk_layout import catalog
@@ -31,7 +31,6 @@ from zk_layout.znodes.scram import MECHANISMS
 
 ANSWER_WITHIN_S = 5.0
 AT_ONCE = 64
-BROKER_CONFIGS = "/config/brokers"
 _NEWEST_LOG_DIRS = 3
 
 ChoosesEndpoint = Callable[[Registration], Endpoint | None]
@@ -84,11 +83,11 @@ class Look:
 
     async def _read_configs(self, seen: Seen) -> None:
         names = sorted(seen.state.topics.views)
-        users, brokers = await asyncio.gather(self._children(configs.USERS), self._children(BROKER_CONFIGS))
+        users, brokers = await asyncio.gather(self._children(configs.USERS), self._children(configs.BROKERS))
         of_topics, of_users, of_brokers, tokens = await asyncio.gather(
             asyncio.gather(*(self._config(TopicConfigAddress(name).path) for name in names)),
             asyncio.gather(*(self._config(f"{configs.USERS}/{user}") for user in users)),
-            asyncio.gather(*(self._config(f"{BROKER_CONFIGS}/{broker}") for broker in brokers)),
+            asyncio.gather(*(self._config(f"{configs.BROKERS}/{broker}") for broker in brokers)),
             self._children(delegation_tokens.ROOT),
         )
         mechanisms = {mechanism.name for mechanism in MECHANISMS.values()}
@@ -134,7 +133,7 @@ class Look:
                 return BrokerAnswer(str(error))
             finally:
                 connection.drop()
-        return BrokerAnswer("", settings, _parsed(settings.get(PROTOCOL_KEY, "")), directories)
+        return BrokerAnswer("", settings, parse_reported(settings.get(PROTOCOL_KEY, "")), directories)
 
 
 async def _settings_of(broker: BrokerId, connection: BrokerConnection) -> dict[str, str]:
@@ -157,10 +156,3 @@ async def _directories_of(connection: BrokerConnection, ranges: Mapping[int, Ver
     except log_dirs.Refused:
         return None
     return {path: "" if not error else error.name for path, error in found.items()} or None
-
-
-def _parsed(reported: str) -> InterBrokerProtocol | None:
-    try:
-        return parse_protocol(reported)
-    except ValueError:
-        return None

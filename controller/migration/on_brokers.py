@@ -13,17 +13,17 @@ from controller.migration.findings import (
     Result,
     Trap,
     counted,
-    listed,
-    of_brokers,
     ok,
     stop,
     unknown,
     warning,
 )
 from controller.migration.sightings import Seen
+from controller.preflight.findings import listed, named
 from controller.preflight.leaving import ENABLED
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from zk_layout.ids import BrokerId
+from zk_layout.znodes import configs
 
 PROTOCOL = "inter.broker.protocol.version"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
@@ -48,7 +48,7 @@ def unanswered(seen: Seen) -> Iterator[Finding]:
     for broker, failure in silent.items():
         text = f"its settings are not known, and not checked: {failure}"
         hint = "give this command a replica's file (--config) with a user that may describe brokers' configs"
-        yield unknown(Trap.BROKERS, text, of_brokers([broker]), hint)
+        yield unknown(Trap.BROKERS, text, named([broker]), hint)
 
 
 def protocol(seen: Seen) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def protocol(seen: Seen) -> Iterator[Finding]:
     oldest = seen.oldest_protocol
     hint = f"upgrade every broker to the last release of Kafka 3.9, then set {PROTOCOL}=3.9 on all"
     if len(found) > 1:
-        values = "; ".join(f"{value} on {of_brokers(some)}" for value, some in found.items())
+        values = "; ".join(f"{value} on {named(some)}" for value, some in found.items())
         yield stop(check, f"{PROTOCOL} is {values}: KRaft begins only where all have the same", "brokers", hint)
     if oldest is None or oldest < _MIGRATES_SINCE:
         yield stop(check, f"{PROTOCOL} is {listed(list(found))}: no broker with it can migrate", "brokers", hint)
@@ -84,13 +84,13 @@ def protocol(seen: Seen) -> Iterator[Finding]:
 def settings(seen: Seen) -> Iterator[Finding]:
     """Whether the brokers enter the migration, all in the same way."""
     check, found = Trap.SETTINGS, seen.settings(ENABLED)
-    enabled = sorted(b for value, some in found.items() if value.lower() == "true" for b in some)
+    enabled = sorted(seen.migrating)
     if not found:
         yield _not_reported(check, ENABLED)
     elif not enabled:
         yield ok(check, f"no broker has {ENABLED} yet", "brokers")
     elif others := sorted(set(seen.brokers) - set(enabled)):
-        text = f"{ENABLED} is true on {of_brokers(enabled)} and not on {of_brokers(others)}"
+        text = f"{ENABLED} is true on {named(enabled)} and not on {named(others)}"
         hint = "go on with the rolling restart, or take it back everywhere: the migration begins with the last broker"
         yield warning(check, text, "brokers", hint)
     else:
@@ -98,7 +98,7 @@ def settings(seen: Seen) -> Iterator[Finding]:
     for key in (VOTERS, SERVERS):
         values = {value: some for value, some in seen.settings(key).items() if value}
         if len(values) > 1:
-            text = "; ".join(f"{value} on {of_brokers(some)}" for value, some in values.items())
+            text = "; ".join(f"{value} on {named(some)}" for value, some in values.items())
             yield stop(check, f"{key} is {text}: they would join different quorums", "brokers", "set it alike on all")
 
 
@@ -144,10 +144,10 @@ def reserved_ids(seen: Seen) -> Iterator[Finding]:
         if is_checked and broker > int(held.get(HIGHEST_SET, "1000")):
             above.append(broker)
     if generated:
-        text = f"{of_brokers(generated)} with a generated id: a broker that migrates needs {BROKER_ID} in its file"
+        text = f"{named(generated)} with a generated id: a broker that migrates needs {BROKER_ID} in its file"
         yield stop(check, text, BROKER_ID, f"write {BROKER_ID} as in meta.properties")
     if above:
-        text = f"{of_brokers(above)} above {HIGHEST_SET}: with {BROKER_ID} in the file they would not start"
+        text = f"{named(above)} above {HIGHEST_SET}: with {BROKER_ID} in the file they would not start"
         yield stop(
             check, text, HIGHEST_SET, f"set {HIGHEST_SET} at least as high, or {GENERATES}=false, on these brokers"
         )
@@ -162,9 +162,7 @@ def control_plane(seen: Seen) -> Iterator[Finding]:
     check, found = Trap.CONTROL_PLANE, seen.settings(CONTROL_PLANE)
     used = sorted(b for value, some in found.items() if value for b in some)
     if used:
-        text = (
-            f"{of_brokers(used)} with {CONTROL_PLANE}: in KRaft mode they do not start; before 3.9 a migrating broker "
-        )
+        text = f"{named(used)} with {CONTROL_PLANE}: in KRaft mode they do not start; before 3.9 a migrating broker "
         hint = f"use Kafka 3.9, and take {CONTROL_PLANE} from the file when a broker restarts in KRaft mode"
         yield warning(check, f"{text}is not reached over it (KAFKA-17788)", "brokers", hint)
     elif _has_answered(seen):
@@ -176,16 +174,16 @@ def control_plane(seen: Seen) -> Iterator[Finding]:
 def authorizer(seen: Seen) -> Iterator[Finding]:
     """An authorizer of ZooKeeper mode has to be replaced, by one with the same rights."""
     check, found = Trap.AUTHORIZER, seen.settings(AUTHORIZER)
-    named = {value: some for value, some in found.items() if value}
+    classes = {value: some for value, some in found.items() if value}
     if not _has_answered(seen):
         yield _not_reported(check, AUTHORIZER)
-    elif not named:
+    elif not classes:
         yield ok(check, "no broker has an authorizer", "brokers")
-    elif list(named) == [_OF_ZOOKEEPER]:
+    elif list(classes) == [_OF_ZOOKEEPER]:
         hint = f"set {_OF_KRAFT} on the KRaft controllers, and on each broker when it restarts in KRaft mode"
         yield warning(check, f"{_OF_ZOOKEEPER} reads ZooKeeper, and does not start in KRaft mode", "brokers", hint)
     else:
-        text = "; ".join(f"{value} on {of_brokers(some)}" for value, some in named.items())
+        text = "; ".join(f"{value} on {named(some)}" for value, some in classes.items())
         hint = "ask its makers whether it knows KRaft; have the same one on all brokers and on the KRaft controllers"
         yield stop(check, f"{AUTHORIZER} is {text}", "brokers", hint)
 
@@ -196,7 +194,7 @@ def message_format(seen: Seen) -> Iterator[Finding]:
     for value, some in seen.settings(FORMAT).items():
         if _is_old(value):
             found = True
-            text = f"{of_brokers(some)} with {FORMAT}={value}, which KRaft and Kafka 4 ignore"
+            text = f"{named(some)} with {FORMAT}={value}, which KRaft and Kafka 4 ignore"
             yield warning(check, text, FORMAT, "remove it; clients that need it do not understand Kafka 4")
     if topics := sorted(n for n, held in seen.topic_configs.items() if _is_old(held.config.get(TOPIC_FORMAT, ""))):
         found = True
@@ -215,7 +213,7 @@ def log_directories(seen: Seen) -> Iterator[Finding]:
     for broker, answer in sorted(seen.answers.items()):
         if answer.directories is None:
             continue
-        where = of_brokers([broker])
+        where = named([broker])
         if failed := sorted(path for path, error in answer.directories.items() if error):
             is_fine = False
             text = f"offline: {listed(failed)}; a broker that migrates does not start with it (KAFKA-16431)"
@@ -226,9 +224,7 @@ def log_directories(seen: Seen) -> Iterator[Finding]:
             yield stop(check, text, where, f"raise {PROTOCOL} to 3.9 on all brokers")
     silent = sorted(broker for broker in seen.brokers if _directories(seen, broker) is None)
     if silent:
-        yield unknown(
-            check, "log directories are not reported", of_brokers(silent), "look for offline ones in their logs"
-        )
+        yield unknown(check, "log directories are not reported", named(silent), "look for offline ones in their logs")
     elif is_fine and seen.brokers:
         yield ok(check, "all log directories are online", "brokers")
 
@@ -239,12 +235,12 @@ def encrypted(seen: Seen) -> Iterator[Finding]:
     if secret := sorted(n for n, held in seen.broker_configs.items() if any(map(_is_secret, held.config))):
         text = f"passwords set at run time for {listed(secret)}, encrypted with the brokers' password.encoder.secret"
         hint = "give the KRaft controllers the same password.encoder.secret, or the copying breaks off"
-        yield warning(check, text, "/config/brokers", hint)
+        yield warning(check, text, configs.BROKERS, hint)
     else:
-        yield ok(check, "no password was set at run time", "/config/brokers")
+        yield ok(check, "no password was set at run time", configs.BROKERS)
 
 
-def clients(seen: Seen) -> Iterator[Finding]:  # noqa: ARG001 (one of the questions, all asked alike)
+def clients(_: Seen) -> Iterator[Finding]:
     """Brokers do not tell which clients use them."""
     text = "which clients are too old for Kafka 4 cannot be seen from here"
     hint = "Kafka 4 refuses clients from before 2.1: brokers from 3.7 on count them (DeprecatedRequestsPerSec)"

@@ -96,11 +96,6 @@ class Seen:
         return migration_phase(self.holder, self.progress)
 
     @property
-    def is_led_by_kraft(self) -> bool:
-        """Whether a KRaft controller leads."""
-        return self.phase in (MigrationPhase.COPYING, MigrationPhase.DUAL_WRITE)
-
-    @property
     def brokers(self) -> tuple[BrokerId, ...]:
         """The registered brokers, without replicas of this controller."""
         return tuple(sorted(b for b, seen in self.state.brokers.items() if not seen.registration.is_ours))
@@ -129,10 +124,14 @@ class Seen:
         return found
 
     @property
+    def migrating(self) -> frozenset[BrokerId]:
+        """The brokers that report that they wait for a KRaft quorum."""
+        return frozenset(b for b, answer in self.answers.items() if answer.settings.get(ENABLED, "").lower() == "true")
+
+    @property
     def migrates_everywhere(self) -> bool:
         """Whether every registered broker reports that it waits for a KRaft quorum."""
-        enabled = {b for value, some in self.settings(ENABLED).items() if value.lower() == "true" for b in some}
-        return bool(self.brokers) and enabled >= set(self.brokers)
+        return bool(self.brokers) and self.migrating >= set(self.brokers)
 
     @property
     def oldest_protocol(self) -> InterBrokerProtocol | None:

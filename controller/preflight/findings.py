@@ -114,7 +114,11 @@ def named(brokers: Collection[BrokerId]) -> str:
 
 
 def listed(things: Collection[object]) -> str:
-    """The first ten, separated by commas."""
+    """The first ten, separated by commas.
+
+    >>> listed([1, 2]), listed(range(12))
+    ('1, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
+    """
     texts = list(map(str, things))
     more = len(texts) - MOST_LISTED
     return ", ".join(texts[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -27,7 +27,7 @@ from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Malformed
-from controller.wire.versions import InterBrokerProtocol, parse_protocol
+from controller.wire.versions import parse_reported
 from controller.zk import inspection, preparation
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
@@ -145,7 +145,7 @@ class Preflight:
             listeners,
             endpoint,
             ranges,
-            protocol=_parsed(protocol),
+            protocol=parse_reported(protocol),
             reported=protocol,
             authorizer=authorizer,
             settings=_settings_of(found) if _PROTOCOL in found else None,
@@ -232,13 +232,6 @@ def _looks_on(reported: dict[str, str]) -> frozenset[str]:
     """The listener between brokers for a controlled shutdown, the control plane's for everything else."""
     between = reported.get(_BETWEEN_BROKERS) or reported.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
     return frozenset(name.upper() for name in (between, reported.get(_CONTROL_PLANE, "")) if name)
-
-
-def _parsed(reported: str) -> InterBrokerProtocol | None:
-    try:
-        return parse_protocol(reported)
-    except ValueError:
-        return None
 
 
 def sentences(findings: Iterable[Finding]) -> str:

@@ -27,8 +27,6 @@ def secret_texts(path: Path | None, overrides: Iterable[str], environment: Mappi
             text = one.text if concerns_providers(key) else providers.resolve(one.text)
         except Unresolved:
             text = one.text
-        if text != one.text:
-            found.add(text)
         if shown(key, text) == HIDDEN or text != one.text:
             found |= {text, *_parts(text)}
     return frozenset(found - {""})

@@ -159,6 +159,18 @@ def parse_protocol(text: str) -> InterBrokerProtocol:
     return InterBrokerProtocol(*release, chosen)
 
 
+def parse_reported(text: str) -> InterBrokerProtocol | None:
+    """What a broker reports; None if that is nothing, or no protocol that this controller knows.
+
+    >>> str(parse_reported("3.9-IV0")), parse_reported(""), parse_reported("4.0-IV1")
+    ('3.9-IV0', None, None)
+    """
+    try:
+        return parse_protocol(text)
+    except ValueError:
+        return None
+
+
 def is_of_a_later_kafka(text: str) -> bool:
     """Whether this is a protocol of a Kafka release without ZooKeeper.
 

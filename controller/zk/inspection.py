@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -121,18 +122,19 @@ class LastOfChildren(Exists, frozen=True):
         return int(_long.unpack_from(buffer, offset + _PZXID_AT)[0])
 
 
-async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
-    """The zxids of the last change of registered brokers, of brokers' dynamic settings, and of a migration to KRaft.
+async def brokers_as_of(bridge: Bridge) -> tuple[MigrationPhase | int | None, ...]:
+    """The phase of a migration to KRaft, and the zxids of the last change of registered brokers and of brokers' dynamic
+    settings. Not the zxid of `/migration`, which a KRaft controller that leads writes all the time.
 
     Raises:
         SessionEnded: the session has ended.
     """
-    root = configs.DefaultBrokerConfigAddress().path.rpartition("/")[0]
-    reply, names = await asyncio.gather(bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, root))
-    paths = [f"{root}/{name}" for name in sorted(names or ())]
-    paths += [ControllerAddress().path, MigrationAddress().path]
+    phase, reply, names = await asyncio.gather(
+        migration(bridge), bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, configs.BROKERS)
+    )
+    paths = [f"{configs.BROKERS}/{name}" for name in sorted(names or ())]
     changed = await asyncio.gather(*(bridge.read(LastChanged(bridge.full(path))) for path in paths))
-    return (reply.value, *(one.value for one in changed))
+    return (phase, reply.value, *(one.value for one in changed))
 
 
 async def migration(bridge: Bridge) -> MigrationPhase:
@@ -199,14 +201,11 @@ async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, 
     Raises:
         SessionEnded: the session has ended.
     """
-    node = await _node(bridge, ControllerIdsAddress().path)
-    known = None if node is None else catalog.decode(ControllerIdsAddress(), node.data)
-    if isinstance(known, ControllerIds) and broker in known.ids:
+    if broker in await _ids_of_controllers(bridge):
         return None
-    some = sorted(names)[:_MOST_TOPICS]
-    for at in range(0, len(some), _TOPICS_AT_ONCE):
-        each = await asyncio.gather(*(_hosts(bridge, name, broker) for name in some[at : at + _TOPICS_AT_ONCE]))
-        if (found := next((name for name in each if name is not None), None)) is not None:
+    for some in _sampled(names):
+        each = await asyncio.gather(*(_replicas_of(bridge, name) for name in some))
+        if (found := next((name for name, ids in zip(some, each, strict=True) if broker in ids), None)) is not None:
             return found
     return None
 
@@ -218,25 +217,29 @@ async def ids_taken(bridge: Bridge) -> frozenset[BrokerId]:
     Raises:
         SessionEnded: the session has ended.
     """
-    registered, running, names, node = await asyncio.gather(
+    registered, running, names, led = await asyncio.gather(
         _children(bridge, brokers.ROOT),
         _children(bridge, replicas.ROOT),
         _children(bridge, topics.ROOT),
-        _node(bridge, ControllerIdsAddress().path),
+        _ids_of_controllers(bridge),
     )
+    found = led.union(BrokerId(int(name)) for name in (*(registered or ()), *(running or ())) if name.isdecimal())
+    for some in _sampled(map(TopicName, names or ())):
+        found = found.union(*await asyncio.gather(*(_replicas_of(bridge, name) for name in some)))
+    return found
+
+
+async def _ids_of_controllers(bridge: Bridge) -> frozenset[BrokerId]:
+    """The ids that replicas of this controller have led with."""
+    node = await _node(bridge, ControllerIdsAddress().path)
     known = None if node is None else catalog.decode(ControllerIdsAddress(), node.data)
-    found = {BrokerId(int(name)) for name in (*(registered or ()), *(running or ())) if name.isdecimal()}
-    found |= set(known.ids) if isinstance(known, ControllerIds) else set()
-    some = sorted(names or ())[:_MOST_TOPICS]
-    for at in range(0, len(some), _TOPICS_AT_ONCE):
-        each = await asyncio.gather(*(_replicas_of(bridge, TopicName(n)) for n in some[at : at + _TOPICS_AT_ONCE]))
-        found = found.union(*each)
-    return frozenset(found)
+    return frozenset(known.ids) if isinstance(known, ControllerIds) else frozenset()
 
 
-async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName | None:
-    """The topic, if it assigns a replica to the broker."""
-    return name if broker in await _replicas_of(bridge, name) else None
+def _sampled(names: Iterable[TopicName]) -> Iterator[list[TopicName]]:
+    """The first of the topics by name, as many at once as are read at once."""
+    some = sorted(names)[:_MOST_TOPICS]
+    return (some[at : at + _TOPICS_AT_ONCE] for at in range(0, len(some), _TOPICS_AT_ONCE))
 
 
 async def _replicas_of(bridge: Bridge, name: TopicName) -> frozenset[BrokerId]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import TopicName
 
+BROKERS = "/config/brokers"
 USERS = "/config/users"
 CLIENTS = "/config/clients"
 
@@ -83,7 +84,7 @@ def sanitized(name: str) -> str:
 class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
     """The settings that all brokers and the controller share."""
 
-    path: ClassVar[str] = "/config/brokers/<default>"  # the name is not a placeholder
+    path: ClassVar[str] = f"{BROKERS}/<default>"  # the name is not a placeholder
 
 
 class Config(Struct, frozen=True):

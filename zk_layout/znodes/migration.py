@@ -35,7 +35,7 @@ class Migration(Struct, frozen=True):
 
     @property
     def has_copied(self) -> bool:
-        """Whether a quorum has copied everything from ZooKeeper. Whoever reads this does not copy it again."""
+        """Whether a quorum has copied everything from ZooKeeper. A KRaft controller then copies nothing again."""
         return self.kraft_metadata_offset > 0
 
 

@@ -23,6 +23,11 @@ class MigrationPhase(StrEnum):
     LEFT_OVER = "left over"  # a former migration has left its progress behind, and no KRaft controller leads
     UNREADABLE = "unreadable"  # `/migration` holds what no KRaft controller can read
 
+    @property
+    def is_led_by_kraft(self) -> bool:
+        """Whether a KRaft controller leads."""
+        return self in (MigrationPhase.COPYING, MigrationPhase.DUAL_WRITE)
+
 
 def migration_phase(
     holder: ControllerClaim | Malformed | None, progress: Migration | Malformed | None

@@ -101,7 +101,7 @@ def test_a_replica_that_runs_is_an_error_only_if_it_is_another(
         assert text.startswith(start)
 
 
-def test_an_id_that_topics_name_is_wrong_whoever_runs() -> None:
+def test_an_id_that_topics_name_is_wrong_even_where_this_replica_runs() -> None:
     assert findings(HERE, IN_USE, TAKEN)[Check.BROKER_ID][0].startswith("stop: topic a has a replica on 901")
 
 

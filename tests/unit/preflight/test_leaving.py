@@ -76,6 +76,21 @@ def test_a_replica_that_may_lead_is_stopped_when_kraft_takes_over_and_looks_agai
     assert isinstance(world.until(Watching, before), Watching)
 
 
+def test_what_a_leading_kraft_controller_goes_on_writing_is_no_reason_to_ask_the_brokers_again() -> None:
+    world = World().runs(Broker())
+    world.passes()
+    before = len(world.emitted)
+    world.has(KRAFT, CLAIM).has(COPIED, PROGRESS)
+    world.until(Unsound, before)
+    looks = len(world.verdicts)
+
+    for offset in range(813, 816):
+        world.has(Migration(3000, 5, offset, 5), PROGRESS)
+        world.goes_on(LOOKS_WITHIN_S)
+
+    assert len(world.verdicts) == looks
+
+
 @pytest.mark.parametrize(
     ("data", "words"), [(None, "has left /migration behind"), (b"", "no KRaft controller can read /migration")]
 )
