@@ -123,7 +123,7 @@ fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz stores --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 
-nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing
+nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing, the chart
 	$(BIN)/python -m tests.kafka --version 3.9.2 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000

@@ -17,7 +17,7 @@ from controller.lab.zookeeper import zookeeper_client
 # Every broker version from 2.4 on is known to run on these.
 NEWEST_JAVA = 25
 
-_LOGGING = """\
+LOGGING = """\
 log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
@@ -115,7 +115,7 @@ class KafkaBroker(Server):
         if self.process.pid is not None and not self.process.is_alive:
             self._wait_until_forgotten()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        (self.data_dir / "log4j.properties").write_text(_LOGGING)
+        (self.data_dir / "log4j.properties").write_text(LOGGING)
         lines = (f"{key}={value}\n" for key, value in sorted(self.properties.items()))
         (self.data_dir / "server.properties").write_text("".join(lines))
         self.process.start()

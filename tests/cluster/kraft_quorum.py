@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -10,20 +9,15 @@ from kazoo.client import KazooClient
 
 from controller.lab.jars import kafka_class_path
 from controller.lab.java import SMALL_SERVER, find_java
-from controller.lab.kafka_broker import NEWEST_JAVA
+from controller.lab.kafka_broker import LOGGING, NEWEST_JAVA
 from controller.lab.ports import free_port
 from controller.lab.process import Process
 from controller.lab.server import Server
+from controller.lab.tools import KafkaTools
 from tests.cluster.replica import content
 
 NODE_ID = 3000
 LEADS_WITHIN_S = 180.0  # a busy machine takes a minute to start it
-_LOGGING = """\
-log4j.rootLogger=INFO, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %-5p %m (%c{1})%n
-"""
 
 
 class Quorum(Server):
@@ -32,10 +26,9 @@ class Quorum(Server):
     def __init__(self, version: str, zookeeper_connect: str, zk: KazooClient, directory: Path) -> None:
         """Formats its log with the cluster's id. Starts nothing yet."""
         self.port = free_port()
-        self._java, self._class_path = find_java(newest=NEWEST_JAVA).executable, kafka_class_path(version)
         directory.mkdir()
-        (directory / "log4j.properties").write_text(_LOGGING)
-        self._file = directory / "controller.properties"
+        file, logging = directory / "controller.properties", directory / "log4j.properties"
+        logging.write_text(LOGGING)
         properties = {
             "process.roles": "controller",
             "node.id": NODE_ID,
@@ -46,11 +39,16 @@ class Quorum(Server):
             "zookeeper.connect": zookeeper_connect,
             "log.dirs": directory / "log",
         }
-        self._file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        self._run(
-            "kafka.tools.StorageTool", "format", "-t", str(content(zk, "/cluster/id")["id"]), "-c", str(self._file)
-        )
-        argv = [*self._argv(directory), "kafka.Kafka", self._file]
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        cluster_id = str(content(zk, "/cluster/id")["id"])
+        formatted = KafkaTools(version).run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file))
+        assert formatted.exit_code == 0, formatted.output
+        argv: list[str | Path] = [
+            find_java(newest=NEWEST_JAVA).executable,
+            *SMALL_SERVER,
+            f"-Dlog4j.configuration=file:{logging}",
+            *("-cp", ":".join(map(str, kafka_class_path(version))), "kafka.Kafka", file),
+        ]
         self.process = Process("kraft controller", argv, directory / "controller.log")
 
     @property
@@ -84,10 +82,3 @@ class Quorum(Server):
 
     def _leads(self) -> bool:
         return b"Completed transition to Leader" in self.process.output_since_start()
-
-    def _argv(self, directory: Path) -> list[str | Path]:
-        logging = f"-Dlog4j.configuration=file:{directory / 'log4j.properties'}"
-        return [self._java, *SMALL_SERVER, logging, "-cp", ":".join(map(str, self._class_path))]
-
-    def _run(self, *words: str) -> None:
-        subprocess.run([*self._argv(self._file.parent), *words], check=True, capture_output=True, timeout=60)

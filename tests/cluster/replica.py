@@ -52,6 +52,17 @@ def content(zk: KazooClient, path: str) -> dict[str, Any]:
     return found
 
 
+def create_topic(zk: KazooClient, name: str) -> str:
+    """Write a topic of one partition on brokers 1 and 2, and wait for the controller to give it a leader.
+
+    Returns the path of its state.
+    """
+    zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+    state = f"/brokers/topics/{name}/partitions/0/state"
+    wait_until(lambda: zk.exists(state), f"{name} had a leader")
+    return state
+
+
 class Replica:
     """One process of the daemon; killed at the end of the `with` if the test has not ended it."""
 

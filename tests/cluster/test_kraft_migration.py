@@ -1,12 +1,12 @@
 """A migration to a real KRaft quorum, forth to dual write and back, beside replicas of this controller.
 
-`make nightly` runs it. The chapter on KRaft in the documentation tells what it walks.
+`make nightly` runs it. docs/kraft.md describes what it walks through.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,11 @@ from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.kraft_quorum import NODE_ID, Quorum
-from tests.cluster.replica import Replica, content, holder, wait_until
+from tests.cluster.replica import Replica, content, create_topic, holder, wait_until
 from tests.cluster.test_migration_check import check
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1800)]
-PLAIN = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+PROTOCOLS = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
 LONG_S = 120.0
 
 
@@ -36,27 +36,17 @@ def migrating(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def create(zk: KazooClient, name: str) -> str:
-    """A topic of two replicas, by the leading controller; returns the path of its state."""
-    zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
-    state = f"/brokers/topics/{name}/partitions/0/state"
-    wait_until(lambda: zk.exists(state), f"{name} had a leader")
-    return state
-
-
 def leader(zk: KazooClient, state: str) -> int:
     """The leader of a partition."""
     return int(content(zk, state).get("leader", -1))
 
 
-def restart(cluster: LocalCluster, **properties: object) -> None:
+def restart(cluster: LocalCluster, properties: Mapping[str, object]) -> None:
     """Restart the brokers one by one with other properties; those without a value go."""
     for broker in cluster.brokers.values():
         broker.stop()
-        for key, value in properties.items():
-            broker.properties.pop(key.replace("_", "."), None)
-            if value is not None:
-                broker.become(cluster.version, **{key: value})
+        changed = {**broker.properties, **properties}
+        broker.properties = {key: value for key, value in changed.items() if value is not None}
         broker.start(LONG_S)
 
 
@@ -66,9 +56,9 @@ class Walk:
     def __init__(self, cluster: LocalCluster, zk: KazooClient, ours: Replica, directory: Path) -> None:
         self.cluster, self.zk, self.ours = cluster, zk, ours
         self._began = time.monotonic()
-        self.state = create(zk, "before")
+        self.state = create_topic(zk, "before")
         self.quorum = Quorum(cluster.version, cluster.zookeeper_connect, zk, directory / "quorum")
-        self.enabled = {key.replace(".", "_"): value for key, value in self.quorum.settings.items()}
+        self.enabled = {**self.quorum.settings, **PROTOCOLS}
         self.epoch = 0
 
     def say(self, what: str) -> None:
@@ -86,7 +76,7 @@ class Walk:
         assert (self.ours.phase, holder(self.zk)) == ("active", 901)
         self.say("the quorum waits, and this controller leads")
 
-        restart(self.cluster, **self.enabled, listener_security_protocol_map=PLAIN)
+        restart(self.cluster, self.enabled)
         wait_until(lambda: holder(self.zk) == NODE_ID, "KRaft led", LONG_S)
         assert not self.zk.exists("/brokers/ids/901")
         wait_until(lambda: content(self.zk, "/migration")["kraft_metadata_offset"] > 0, "all was copied", LONG_S)
@@ -117,8 +107,8 @@ class Walk:
         wait_until(lambda: self.ours.phase == "active", "it came back", LONG_S)
         assert int(self.zk.get("/controller_epoch")[0]) > self.epoch
         self.say("rolled back, and led by this controller")
-        restart(self.cluster, **dict.fromkeys(self.enabled), listener_security_protocol_map=None)
-        create(self.zk, "after")
+        restart(self.cluster, dict.fromkeys(self.enabled))
+        create_topic(self.zk, "after")
         assert self.ours.leader()["migration"] == "none"
         self.say("the brokers are in ZooKeeper mode again")
 

@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import wait_until
+from tests.cluster.replica import create_topic
 
 STALE = b'{"version":0,"kraft_controller_id":3000,"kraft_controller_epoch":5,"kraft_metadata_offset":812,'
 STALE += b'"kraft_metadata_epoch":5}'
@@ -44,8 +44,7 @@ def planted(zk: KazooClient, path: str, data: bytes) -> Iterator[None]:
 
 def test_what_is_planted_on_real_brokers_is_found(cluster_3_9: LocalCluster, zk: KazooClient) -> None:
     topic = f"to-migrate-{time.monotonic_ns()}"
-    zk.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1,2]}}')
-    wait_until(lambda: zk.exists(f"/brokers/topics/{topic}/partitions/0/state"), "the topic had a leader")
+    create_topic(zk, topic)
     before = zk.get_children("/"), zk.get("/controller"), zk.get("/controller_epoch")
 
     _, sound = check(cluster_3_9, "--quorum-ids", "3000,3001")

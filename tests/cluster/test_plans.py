@@ -13,7 +13,6 @@ from controller.demo.traffic import Traffic
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan, Znodes
 from controller.lab.cluster import LocalCluster
-from controller.lab.tools import KafkaTools
 
 TOPIC = "planned"
 BEFORE: Plan = {0: (1, 2), 1: (2, 3), 2: (3, 1), 3: (3, 2)}
@@ -46,12 +45,11 @@ def test_a_drain_is_executed_by_kafkas_tool_and_another_plan_by_ours(cluster_3_9
         code, shown = ours(cluster_3_9, "plan", "drain", "3", "--topic", TOPIC, "--plan-file", str(drained))
         assert code == 0, shown
         assert "in 3 replicas of 3 partitions of 1 topic; no plan can do with less" in shown
-        tool = KafkaTools("3.9.1").argv(
+        said = cluster_3_9.tools.run(
             *("kafka-reassign-partitions", "--bootstrap-server", cluster_3_9.bootstrap_servers),
             *("--execute", "--reassignment-json-file", str(drained)),
         )
-        said = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)
-        assert said.returncode == 0, said.stdout + said.stderr
+        assert said.exit_code == 0, said.output
         wait_for(lambda: replicas(znodes) == {0: BEFORE[0]} | targets(drained), "the drain")
         assert not any(3 in its for its in replicas(znodes).values())
 

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.replica import Replica, holder, wait_until
+from tests.cluster.replica import Replica, create_topic, holder, wait_until
 
 RELEASED = "/kafka_zk_controller/released"
 
@@ -40,12 +40,6 @@ def release(*options: str) -> tuple[int, dict[str, Any], str]:
     return run.returncode, json.loads(run.stdout or "{}"), run.stderr
 
 
-def is_served(zk: KazooClient, name: str) -> None:
-    """Check that the current controller gives a new topic its leader."""
-    zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
-    wait_until(lambda: zk.exists(f"/brokers/topics/{name}/partitions/0/state"), f"{name} had a leader")
-
-
 @pytest.mark.usefixtures("released")
 def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
     cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
@@ -66,7 +60,7 @@ def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
             replica.await_phase("standby")
             assert not zk.exists(f"/brokers/ids/{replica.broker_id}")
             assert replica.complaints() == [c for c in replica.complaints() if "released" in c["event"]]
-        is_served(zk, f"released-{time.monotonic_ns()}")
+        create_topic(zk, f"released-{time.monotonic_ns()}")
         time.sleep(1)
         assert holder(zk) in cluster_3_9.brokers
         assert (first.phase, second.phase) == ("standby", "standby")
@@ -79,7 +73,7 @@ def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
 
         assert (code, report["is_done"], report["is_ours"]) == (0, True, True), complaints
         assert report["controller"] in (901, 902)
-        is_served(zk, f"taken-back-{time.monotonic_ns()}")
+        create_topic(zk, f"taken-back-{time.monotonic_ns()}")
 
 
 def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalCluster) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, content, holder, wait_until
+from tests.cluster.replica import Replica, content, create_topic, holder, wait_until
 
 OF_THE_QUORUM = 1_000_000
 NO_BROKER = 9
@@ -24,8 +24,7 @@ class Rolled:
     def __init__(self, cluster: LocalCluster, zk: KazooClient) -> None:
         self.cluster, self.zk = cluster, zk
         self.name = f"rolled-back-{time.monotonic_ns()}"
-        self.path = f"/brokers/topics/{self.name}/partitions/0/state"
-        zk.create(f"/brokers/topics/{self.name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+        self.path = create_topic(zk, self.name)
         wait_until(lambda: self.leader in (1, 2), "the new topic had a leader")
 
     @property

@@ -20,6 +20,7 @@ PLAIN: Final = DEPLOY / "kubernetes"
 RELEASE: Final = "kafka-zk-controller"
 # What helm takes the cluster for; one that Go has built does not know any better.
 AS_OF: Final = f"--kube-version={KUBERNETES[0]}"
+PROMETHEUS: Final = "--set=podMonitor.enabled=true,prometheusRule.enabled=true"
 _MONITORING: Final = ("podmonitor", "prometheusrule")
 _HEADER: Final = """\
 # Made by `make manifests` from deploy/helm/kafka-zk-controller and its defaults; a test compares.
@@ -28,7 +29,7 @@ _HEADER: Final = """\
 RENDERINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "controller.yaml": (),
     "monitoring.yaml": (
-        "--set=podMonitor.enabled=true,prometheusRule.enabled=true",
+        PROMETHEUS,
         *(f"--show-only=templates/{name}.yaml" for name in _MONITORING),
     ),
 }

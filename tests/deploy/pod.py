@@ -12,26 +12,29 @@ from click.testing import CliRunner
 
 from controller.__main__ import main
 
+Manifests = Mapping[str, Mapping[str, Any]]
+"""What Kubernetes is given, by kind."""
+
 NAMESPACE = "kafka"
 _VARIABLE = re.compile(r"\$\((\w+)\)")
 _LABEL = re.compile(r"metadata\.labels\['(.*)'\]")
 _SETTINGS = "/etc/kafka-zk-controller/settings"
 
 
-def container(manifests: Mapping[str, Mapping[str, Any]]) -> Any:
+def container(manifests: Manifests) -> Any:
     """The only container of the replicas."""
     (only,) = manifests["StatefulSet"]["spec"]["template"]["spec"]["containers"]
     return only
 
 
-def ordinals(manifests: Mapping[str, Mapping[str, Any]]) -> range:
+def ordinals(manifests: Manifests) -> range:
     """The ordinals of its pods."""
     spec = manifests["StatefulSet"]["spec"]
     first = spec["ordinals"]["start"]
     return range(first, first + spec["replicas"])
 
 
-def environment(manifests: Mapping[str, Mapping[str, Any]], ordinal: int) -> dict[str, str]:
+def environment(manifests: Manifests, ordinal: int) -> dict[str, str]:
     """The variables that a pod's container gets, as the kubelet works them out."""
     name = f"{manifests['StatefulSet']['metadata']['name']}-{ordinal}"
     fields = {"metadata.name": name, "metadata.namespace": NAMESPACE}
@@ -47,12 +50,12 @@ def environment(manifests: Mapping[str, Mapping[str, Any]], ordinal: int) -> dic
     return found
 
 
-def checked_settings(manifests: Mapping[str, Mapping[str, Any]], ordinal: int, directory: Path) -> dict[str, str]:
+def checked_settings(manifests: Manifests, ordinal: int, directory: Path) -> dict[str, str]:
     """The settings in force in a pod, as `--check-config` prints them there.
 
     Files that the pod would have below /etc/kafka-zk-controller are taken from the directory.
     """
-    settings = Path(str(directory) + "/settings")
+    settings = directory / "settings"
     settings.mkdir(exist_ok=True)
     for file, text in manifests["ConfigMap"]["data"].items():
         (settings / file).write_text(text.replace("/etc/kafka-zk-controller", str(directory)), "latin-1")

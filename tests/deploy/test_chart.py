@@ -12,12 +12,11 @@ import pytest
 import yaml
 
 from tests.deploy import pod
-from tests.deploy.chart import AS_OF, CHART, DEPLOY, PLAIN, RENDERINGS, by_kind, plain, rendered, template
+from tests.deploy.chart import AS_OF, CHART, DEPLOY, PLAIN, PROMETHEUS, RENDERINGS, by_kind, plain, rendered, template
 from tests.deploy.tools import HELM, KUBERNETES, invalid
 from tests.unit.connections.certificates import make_identity
 
 SECURED = DEPLOY / "helm/sasl-ssl-scram.yaml"
-PROMETHEUS = "--set=podMonitor.enabled=true,prometheusRule.enabled=true"
 # One value of each kind that the defaults leave out.
 EVERYTHING: dict[str, Any] = {
     "image": {"repository": "registry.example.org/controller", "tag": "1.2.3"},

