@@ -12,7 +12,7 @@ from controller.reassign.planning.board import NO_RACK, Board
 from controller.reassign.planning.layout import Aims, Unplannable
 
 _MOST_COMPARED = 40
-"""Of more brokers a part is compared, another one for the next partition: as even, and several times as fast."""
+"""Of more brokers a part is compared, another one for the next partition: faster, and nearly as even."""
 
 
 class _Homeless(NamedTuple):
