@@ -6,11 +6,12 @@ Source: Kafka's ReassignPartitionsCommand, `executeAssignment`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
 from controller.reassign.answer import Answer
-from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings, unfit
+from controller.reassign.cluster import Answered, Cluster, Configured, Mode, PartitionState, Settings, unfit
 from controller.reassign.input_file import File
 from controller.reassign.planning.certified import differences, hash_of
 from controller.reassign.plans import (
@@ -26,7 +27,7 @@ from controller.reassign.plans import (
 )
 from controller.reassign.refusals import Declined, Refused, Unusable
 from controller.reassign.throttles import copying, throttle_log_dirs, throttle_replication
-from zk_layout.ids import Replicas, TopicPartition
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 
 EXISTING = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
@@ -37,6 +38,7 @@ RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
 _PAUSE_S = 0.1
+_Topics: TypeAlias = Mapping[TopicName, Mapping[PartitionId, PartitionState]]
 
 
 class Clock(Struct, frozen=True):
@@ -83,8 +85,9 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     if listing.moves and not asked.additional:
         answer.document["moving"] = [str(at) for at in sorted(listing.moves)]
         raise Declined(EXISTING)
-    plan = _as_planned(cluster, plan, asked, answer)
-    current = _current(cluster, plan)
+    topics = cluster.topics({at.topic for at in plan.targets})
+    plan = _as_planned(cluster, plan, topics, asked, answer)
+    current = _current(cluster, plan, topics)
     answer.say("Current partition replica assignment\n")
     answer.say(as_plan_json(current))
     answer.say("\nSave this to use as the --reassignment-json-file option during rollback")
@@ -103,7 +106,7 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     return plan
 
 
-def _as_planned(cluster: Cluster, plan: Plan, asked: Execution, answer: Answer) -> Plan:
+def _as_planned(cluster: Cluster, plan: Plan, topics: _Topics, asked: Execution, answer: Answer) -> Plan:
     """The plan, or what of it has not changed since it was made."""
     certificate, name = plan.certificate, asked.plan_file.name
     if certificate is None:
@@ -115,11 +118,8 @@ def _as_planned(cluster: Cluster, plan: Plan, asked: Execution, answer: Answer) 
             f"{name}: not the plan that was shown: the file was changed after {certificate.hash} was made; plan again, "
             "or remove `plan` from the file to execute it as it is"
         )
-    names = {at.topic for at in plan.targets}
-    current = {
-        TopicPartition(t, p): state.replicas for t, its in cluster.topics(names).items() for p, state in its.items()
-    }
-    changed = differences(certificate, plan.targets, current, cluster.topic_ids(names))
+    ids = cluster.topic_ids({at.topic for at in plan.targets})
+    changed = differences(certificate, plan.targets, _replicas(topics), ids)
     if not changed:
         return plan
     answer.document["changed"] = {str(at): reason for at, reason in sorted(changed.items())}
@@ -198,12 +198,13 @@ def _by_owner(reasons: Mapping[Configured, str]) -> list[str]:
     return [f"{of.kind.name.lower()} {of.name}: {reason}" for of, reason in reasons.items()]
 
 
-def _current(cluster: Cluster, plan: Plan) -> dict[TopicPartition, Replicas]:
+def _replicas(topics: _Topics) -> dict[TopicPartition, Replicas]:
+    return {TopicPartition(t, p): state.replicas for t, partitions in topics.items() for p, state in partitions.items()}
+
+
+def _current(cluster: Cluster, plan: Plan, topics: _Topics) -> dict[TopicPartition, Replicas]:
     """The present replicas of the plan's partitions; names everything unknown at once."""
-    topics = cluster.topics({at.topic for at in plan.targets})
-    found = {
-        TopicPartition(t, p): state.replicas for t, partitions in topics.items() for p, state in partitions.items()
-    }
+    found = _replicas(topics)
     live = cluster.nodes()
     wanted = {broker for target in plan.targets.values() for broker in target}
     reasons = unfit(wanted, live)

@@ -19,7 +19,6 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import (
     AlterReplicaLogDirsRequest,
-    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     IncrementalAlterConfigsRequest,
 )
@@ -205,7 +204,7 @@ class KafkaCluster:
         found: dict[BrokerId, int] = {}
         for broker in brokers:
             try:
-                answer = self._send(messages.rate_request(broker), broker)
+                answer = self._send(messages.settings_request(broker, [FOLLOWER_RATE]), broker)
             except kafka.errors.KafkaError:
                 continue
             for rate in (c.value for r in answer.results for c in r.configs if c.name == FOLLOWER_RATE and c.value):
@@ -219,7 +218,7 @@ class KafkaCluster:
         Raises:
             Refused, Unreachable: it does not let us ask, or does not answer.
         """
-        answer = self._patiently(lambda: self._send(_describe_request(broker), broker), f"broker {broker}")
+        answer = self._patiently(lambda: self._send(messages.settings_request(broker), broker), f"broker {broker}")
         (result,) = answer.results
         if result.error_code != _NONE:
             raise Refused(f"broker {broker}: {_reason(result.error_code, result.error_message)}")
@@ -405,13 +404,6 @@ def _configs_request(owners: Collection[Configured], changes: Mapping[Configured
         ],
         validate_only=False,
     )
-
-
-def _describe_request(broker: BrokerId) -> Any:
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=None
-    )
-    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
 def _log_dirs_request(replicas: Collection[Replica]) -> Any:

@@ -18,7 +18,6 @@ from kafka.protocol.admin import (
 )
 
 from controller.reassign.cluster import Kind
-from controller.reassign.throttles import FOLLOWER_RATE
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
 from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, with_tagged
@@ -85,10 +84,10 @@ def list_request(
     return request
 
 
-def rate_request(broker: BrokerId) -> DescribeConfigsRequest:
-    """The request for the rate at which a broker may copy throttled replicas."""
+def settings_request(broker: BrokerId, keys: list[str] | None = None) -> DescribeConfigsRequest:
+    """The request for these settings of a broker, or for all."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=[FOLLOWER_RATE]
+        resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=keys
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 

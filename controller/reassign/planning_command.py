@@ -219,7 +219,7 @@ def _run(given: dict[str, Any], ask: Callable[[], Asked]) -> None:
         common, asked = _read(given), ask()
         cluster = connect(common.connection, answer)
         try:
-            make(cluster, asked, common, answer)
+            _make(cluster, asked, common, answer)
         finally:
             cluster.close()
     except Stopped as reason:
@@ -253,7 +253,7 @@ def _read(given: dict[str, Any]) -> Common:
     )
 
 
-def make(cluster: Cluster, asked: Asked, common: Common, answer: Answer) -> None:
+def _make(cluster: Cluster, asked: Asked, common: Common, answer: Answer) -> None:
     """Plan, show the plan, and write it.
 
     Raises:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from controller.core.progress.closing import LONGEST_WINDOW_S, WINDOW_S, Closing, Receiving, longest
+from controller.core.progress.closing import WINDOW_S, Closing, Receiving, longest
 from controller.reassign.cluster import Directories, Move, PartitionState
 from controller.reassign.plans import Replica
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
@@ -211,7 +211,7 @@ class Progress:
             for replica in one.received:
                 if replica.total_bytes is not None:
                     self._closing.see(one.at, replica.broker, replica.copied_bytes or 0, replica.total_bytes)
-        self._closing.mark(now, max(LONGEST_WINDOW_S, 6 * len(moving) / _MOVES_A_SECOND))
+        self._closing.mark(now, len(moving) / _MOVES_A_SECOND)
 
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
         for one in moving:

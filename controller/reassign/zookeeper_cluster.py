@@ -31,7 +31,6 @@ from controller.reassign.cluster import (
 from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
-from controller.reassign.throttles import FOLLOWER_RATE
 from controller.settings.kinds import SERVERS
 from controller.settings.security import ZooKeeperSecurity
 from controller.zk.client import client_of
@@ -167,15 +166,9 @@ class ZooKeeperCluster:
                 failed[of] = str(error) or "another process keeps changing it"
         return failed
 
-    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:
-        """As the brokers' znodes have them."""
-        found = {}
-        for broker in brokers:
-            data = self._read(f"/config/{_FOLDERS[Kind.BROKER]}/{broker}")
-            rate = "" if data is None else _decoded(configs.decode, data).config.get(FOLLOWER_RATE, "")
-            if rate.isdecimal():
-                found[broker] = int(rate)
-        return found
+    def throttles(self, brokers: Collection[BrokerId]) -> dict[BrokerId, int]:  # noqa: ARG002 - asked where sizes are known
+        """Not asked."""
+        return {}
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:  # noqa: ARG002 - not known to ZooKeeper
         """Unknown here."""

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from controller.process.daemon import COLLECTION_THRESHOLDS
-from tests.benchmarks import crowds, fail_over, machine, reassigning, replaying, turns
+from tests.benchmarks import crowds, fail_over, machine, planning, reassigning, replaying, turns
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
@@ -22,6 +22,7 @@ from tests.benchmarks.storms import Storm
 from tests.benchmarks.tables import (
     crowds_table,
     fail_over_table,
+    plans_table,
     reassignment_table,
     reigns_table,
     replay_table,
@@ -252,6 +253,19 @@ def reigns_command(partitions: int, topic_size: int, brokers: int, reigns: int, 
         click.echo(reign, err=True)
         results.append(reign)
     _report(output, [*results], lambda: reigns_table(results))
+
+
+@main.command("plans")
+@click.option("--partitions", default=100_000, help="All partitions of the cluster, with two replicas each.")
+@click.option("--brokers", default=200, help="How many brokers, in four racks.")
+@_output
+def plans_command(partitions: int, brokers: int, output: str) -> None:
+    """Processor time and memory of `kafka-zk-controller plan`'s search, without a cluster or a contender."""
+    results: list[planning.PlanMade] = []
+    for made in planning.measured(brokers, partitions):
+        click.echo(made, err=True)
+        results.append(made)
+    _report(output, [*results], lambda: plans_table(results))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tests.benchmarks.crowds import Endured
 from tests.benchmarks.fail_over import FailOver
+from tests.benchmarks.planning import PlanMade
 from tests.benchmarks.reassigning import Reassigned
 from tests.benchmarks.reigns import Reign
 from tests.benchmarks.replaying import Replayed
@@ -180,3 +181,21 @@ def reigns_table(results: Sequence[Reign]) -> str:
 
 def _milliseconds(value: float) -> str:
     return f"{value * 1000:.0f} ms"
+
+
+def plans_table(results: Sequence[PlanMade]) -> str:
+    """A line a goal."""
+    table = Table(title="Plans")
+    for heading in ("plan", "moves", "every plan moves at least", "partitions", "brokers outside", "time", "memory"):
+        table.add_column(heading, justify="left" if heading == "plan" else "right")
+    for result in results:
+        table.add_row(
+            result.goal,
+            f"{result.moved_bytes / 1e9:,.1f} GB",
+            f"{result.least_bytes / 1e9:,.1f} GB",
+            f"{result.changes:,}",
+            str(result.outside),
+            _seconds(result.used_s),
+            f"{result.peak_mib:.0f} MiB",
+        )
+    return _text(table)

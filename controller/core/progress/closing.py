@@ -20,7 +20,9 @@ WINDOW_S = 11.0
 """A quota of Kafka is an average over windows of ten to eleven seconds: nothing shorter says anything."""
 LONGEST_WINDOW_S = 60.0
 _POINTS = 30
-_NOTHING = 1.0  # bytes a second that count as zero
+_FEWEST_LOOKS = 6  # that a rate is made of, where they are rare
+NOTHING = 1.0
+"""Bytes a second that count as zero: the remains of a rate long after a transfer has stopped."""
 
 
 class Receiving(Struct, frozen=True):
@@ -44,7 +46,7 @@ class Receiving(Struct, frozen=True):
     @property
     def is_hopeless(self) -> bool:
         """Whether it is known not to come nearer."""
-        return self.gap_bytes > 0 and self.closing is not None and self.closing < _NOTHING
+        return self.gap_bytes > 0 and self.closing is not None and self.closing < NOTHING
 
     @property
     def remaining_s(self) -> float | None:
@@ -126,12 +128,13 @@ class Closing:
         for receiver in self._receivers.values():
             receiver.finish(at, is_complete=is_complete)
 
-    def mark(self, now: float, longest_s: float = LONGEST_WINDOW_S) -> None:
+    def mark(self, now: float, pace_s: float = 0.0) -> None:
         """Note the sums at this time, after a look at all moves.
 
         Units:
-            Monotonic seconds. `longest_s` is what rates are averaged over, at most; longer if looks are rare.
+            Monotonic seconds. `pace_s` is how long one look takes; rates are averaged over longer if looks are rare.
         """
+        longest_s = max(LONGEST_WINDOW_S, _FEWEST_LOOKS * pace_s)
         for receiver in self._receivers.values():
             receiver.mark(now, longest_s)
 

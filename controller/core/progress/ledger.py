@@ -12,7 +12,7 @@ Source: KIP-179 "Implementation".
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct, field
@@ -229,9 +229,9 @@ class RequestLedger:
         for asked in self._of.get(at, ()):
             asked.has_news = True
 
-    def requests_of(self, at: TopicPartition) -> tuple[OpenRequest, ...]:
+    def requests_of(self, at: TopicPartition) -> Sequence[OpenRequest]:
         """The requests that move a partition."""
-        return tuple(self._of.get(at, ()))
+        return self._of.get(at, ())
 
     def request_of(self, at: TopicPartition) -> RequestId | None:
         """The last request that moves a partition."""

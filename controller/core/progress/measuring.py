@@ -19,7 +19,6 @@ from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.events import LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.progress.blockers import Outages, Seen, waits_for
-from controller.core.progress.closing import LONGEST_WINDOW_S
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
@@ -184,7 +183,7 @@ class Progress:
         self._inquire(seen.wanted, out)
         self._measure(seen, out)
         for asked in self._ledger.open.values():
-            asked.closing.mark(out.now, max(LONGEST_WINDOW_S, 6 * self.pace_s))
+            asked.closing.mark(out.now, self.pace_s)
         return True
 
     @property

@@ -12,7 +12,7 @@ from math import exp
 from msgspec import Struct, field
 
 from controller.core.messages.events import ReplicaSize
-from controller.core.progress.closing import WINDOW_S
+from controller.core.progress.closing import NOTHING, WINDOW_S
 from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 
@@ -22,7 +22,6 @@ CLOSING_SMOOTHING_S = 30.0
 """Of the closing gap; longer, because a throttled broker fetches its replicas in turns."""
 STALE_AFTER_S = 15.0
 """A rate not measured for this long means nothing any more."""
-_NOTHING = 1.0  # bytes a second that count as zero: the remains of a rate long after a transfer has stopped
 
 
 class _Average(Struct):
@@ -108,12 +107,12 @@ class Transfers:
         if flow is None or not flow.copying.seconds or now - flow.at >= self.stale_after_s:
             return ReplicaProgress(receiver, copied, total)
         rate = flow.copying.rate
-        rate = round(rate, 1) if rate >= _NOTHING else 0.0
+        rate = round(rate, 1) if rate >= NOTHING else 0.0
         closing = self.closing(at, receiver)
         remaining = None
         if total == copied:
             remaining = 0.0
-        elif closing is not None and closing >= _NOTHING:
+        elif closing is not None and closing >= NOTHING:
             remaining = round((total - copied) / closing, 1)
         return ReplicaProgress(receiver, copied, total, rate, remaining)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import nlargest, nsmallest
+from operator import attrgetter
 from random import Random
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ class Balance:
                 has_moved = False
                 continue
             worst = max(open_, key=self._penalties.__getitem__)
-            step = self._best_move(worst) or self._best_exchange(worst)
+            step = _best(self._moves(worst)) or _best(self._exchanges(worst)) or _best(self._chains(worst))
             if step is None:
                 stuck.add(worst)
                 continue
@@ -84,14 +85,10 @@ class Balance:
 
     # ---- single moves ---------------------------------------------------------------------------------------
 
-    def _best_move(self, worst: int) -> _Step | None:
-        best: _Step | None = None
+    def _moves(self, worst: int) -> Iterator[_Step]:
         for source, target in self._pairs(worst):
             for partition in self._candidates(source, target):
-                step = self._judged(((partition, source, target),))
-                if step is not None and (best is None or step.score > best.score):
-                    best = step
-        return best
+                yield from self._judged((partition, source, target))
 
     def _pairs(self, broker: int) -> Iterator[tuple[int, int]]:
         board, bounds = self._board, self._bounds
@@ -149,18 +146,12 @@ class Balance:
 
     # ---- exchanges ------------------------------------------------------------------------------------------
 
-    def _best_exchange(self, worst: int) -> _Step | None:
-        best: _Step | None = None
-        pairs = list(self._pairs(worst))
-        for source, target in pairs:
-            if not (self._board.is_receiver[source] and self._board.is_receiver[target]):
-                continue
-            for step in self._exchanges(source, target):
-                if best is None or step.score > best.score:
-                    best = step
-        return best or self._best_chain(worst, pairs)
+    def _exchanges(self, worst: int) -> Iterator[_Step]:
+        for source, target in self._pairs(worst):
+            if self._board.is_receiver[source] and self._board.is_receiver[target]:
+                yield from self._exchanges_of(source, target)
 
-    def _exchanges(self, source: int, target: int) -> Iterator[_Step]:
+    def _exchanges_of(self, source: int, target: int) -> Iterator[_Step]:
         fits = self._board.fits
         wanted = self._wanted_size(source, target)
         for size, partition in _spread(self._board.on[source]):
@@ -168,40 +159,35 @@ class Balance:
                 continue
             for other in _near(self._board.on[target], size - wanted):
                 if fits(other, source, target):
-                    step = self._judged(((partition, source, target), (other, target, source)))
-                    if step is not None:
-                        yield step
+                    yield from self._judged((partition, source, target), (other, target, source))
 
-    def _best_chain(self, worst: int, pairs: list[tuple[int, int]]) -> _Step | None:
+    def _chains(self, worst: int) -> Iterator[_Step]:
         """A replica goes to a third broker, which gives one on; for where racks forbid the direct way."""
-        best: _Step | None = None
-        fits = self._board.fits
-        for source, target in pairs:
+        for source, target in self._pairs(worst):
             for third in self._partners(worst, self._board.receivers, is_for_least=True):
-                if third in (source, target):
-                    continue
-                for _, first in _spread(self._board.on[source]):
-                    if not fits(first, third, source):
-                        continue
-                    for _, second in _spread(self._board.on[third]):
-                        if second == first or not fits(second, target, third):
-                            continue
-                        step = self._judged(((first, source, third), (second, third, target)))
-                        if step is not None and (best is None or step.score > best.score):
-                            best = step
-        return best
+                if third not in (source, target):
+                    yield from self._chains_of(source, third, target)
+
+    def _chains_of(self, source: int, third: int, target: int) -> Iterator[_Step]:
+        fits = self._board.fits
+        for _, first in _spread(self._board.on[source]):
+            if not fits(first, third, source):
+                continue
+            for _, second in _spread(self._board.on[third]):
+                if second != first and fits(second, target, third):
+                    yield from self._judged((first, source, third), (second, third, target))
 
     # ---- judging --------------------------------------------------------------------------------------------
 
-    def _judged(self, moves: tuple[tuple[int, int, int], ...]) -> _Step | None:
+    def _judged(self, *moves: tuple[int, int, int]) -> Iterator[_Step]:
         """The step, if it removes penalty."""
         removed = self._removed(moves)
         if removed <= _NOTHING:
-            return None
+            return
         extra = sum(self._extra(*move) for move in moves)
         if self._random is not None:
             removed *= self._random.uniform(0.6, 1.0)
-        return _Step((extra <= 0, removed if extra <= 0 else removed / extra), moves)
+        yield _Step((extra <= 0, removed if extra <= 0 else removed / extra), moves)
 
     def _removed(self, moves: tuple[tuple[int, int, int], ...]) -> float:
         board = self._board
@@ -257,6 +243,11 @@ class Balance:
         """Some replicas that were moved to a broker."""
         held, home = self._board.on[broker], self._board.home
         return [partition for _, partition in held if broker not in home[partition]][:_SCANNED]
+
+
+def _best(steps: Iterator[_Step]) -> _Step | None:
+    """The first of the best."""
+    return max(steps, key=attrgetter("score"), default=None)
 
 
 def _outward(held: list[tuple[int, int]], start: int) -> Iterator[int]:

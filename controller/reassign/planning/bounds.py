@@ -12,7 +12,7 @@ from controller.reassign.planning.layout import Aims, By
 class Bounds:
     """What each broker may hold, and the penalty for more or less: linear in both dimensions, in shares.
 
-    A squared penalty needed 3-16 % more bytes, a single mix of both dimensions got stuck.
+    Squared, it took up to twice as long in random placements on 20 and 50 brokers, for -1 to 8 % more bytes.
     """
 
     def __init__(self, board: Board, aims: Aims) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 
-from controller.reassign.planning.board import Board
+from controller.reassign.planning.board import NO_RACK, Board
 
 
 class Leading:
@@ -18,9 +18,6 @@ class Leading:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._is_member = [False] * len(board.ids)
-        for broker in board.members:
-            self._is_member[broker] = True
         self._counts = [0] * len(board.ids)
         self._passable: list[dict[int, dict[int, None]]] = [{} for _ in board.ids]
         for partition, replicas in enumerate(board.replicas):
@@ -79,7 +76,7 @@ class Leading:
 
     def _offer(self, partition: int, replicas: Sequence[int]) -> None:
         for other in replicas[1:]:
-            if self._is_member[other]:
+            if self._board.rack_of[other] != NO_RACK:
                 self._passable[replicas[0]].setdefault(other, {})[partition] = None
 
 

@@ -76,6 +76,7 @@ def plan(layout: Layout, aims: Aims) -> Planned:
     board = Board(layout, aims)
     repair = Repair(board, aims)
     forced = repair.run()
+    before = Board(layout, aims)
     least, outside = forced, tuple[BrokerId, ...]()
     if aims.balances:
         board, bounds = _balanced(board, layout, aims)
@@ -84,7 +85,6 @@ def plan(layout: Layout, aims: Aims) -> Planned:
         )
         bounds.widened(board.counts, board.bytes)
         if not aims.replication_factors:
-            before = Board(layout, aims)
             leaving = [before.number[broker] for broker in sorted(aims.leaving) if broker in before.number]
             least = max(forced, least_bytes(before, bounds, leaving))
     if aims.balances_leaders:
@@ -92,7 +92,7 @@ def plan(layout: Layout, aims: Aims) -> Planned:
     unspread = tuple(layout.partitions[partition].at for partition in sorted(repair.unspread))
     return Planned(
         tuple(_changes(layout, board)),
-        _loads(Board(layout, aims)),
+        _loads(before),
         _loads(board),
         board.moved_bytes,
         least,

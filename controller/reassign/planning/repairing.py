@@ -12,7 +12,7 @@ from controller.reassign.planning.board import NO_RACK, Board
 from controller.reassign.planning.layout import Aims, Unplannable
 
 _MOST_COMPARED = 40
-"""Of more brokers a part is compared, another one for the next partition: as even, and several times as fast."""
+"""Of more brokers a part is compared, another one for the next partition: faster, and nearly as even."""
 
 
 class _Homeless(NamedTuple):
@@ -34,7 +34,7 @@ class Repair:
         }
         self._factors = aims.replication_factors
         self._repairs_racks = aims.repairs_racks
-        self.unspread: list[int] = []
+        self.unspread: set[int] = set()
         """Partitions of which a rack has more than its part, since no other broker could take a replica."""
 
     def run(self) -> int:
@@ -91,7 +91,7 @@ class Repair:
             found = place.best(one.partition, one.source)
             if found is None:
                 found = place.best(one.partition, one.source, ignores_racks=True)
-                self.unspread.append(one.partition)
+                self.unspread.add(one.partition)
             if found is None:
                 at, number = board.layout.partitions[one.partition].at, len(board.replicas[one.partition])
                 raise Unplannable(f"{at}: every broker that may have a replica has one; it needs {number} brokers")

@@ -11,8 +11,9 @@ from rich.filesize import decimal
 
 from controller.reassign.planning.layout import Layout
 from controller.reassign.planning.planner import Change, Planned
+from controller.reassign.plans import listed, plural
 from controller.reassign.views import duration
-from zk_layout.ids import BrokerId, Replicas
+from zk_layout.ids import BrokerId
 
 MOST_SHOWN = 20
 
@@ -149,7 +150,7 @@ def _table(planned: Planned, layout: Layout) -> Iterator[str]:
 
 def _moves(planned: Planned) -> Iterator[str]:
     for change in planned.changes[:MOST_SHOWN]:
-        yield f"{change.at}: {_listed(change.before)} -> {_listed(change.after)}{_size(change)}"
+        yield f"{change.at}: {listed(change.before)} -> {listed(change.after)}{_size(change)}"
     if len(planned.changes) > MOST_SHOWN:
         yield f"... and {len(planned.changes) - MOST_SHOWN} more: --output json and the file have all"
 
@@ -166,13 +167,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _listed(replicas: Replicas) -> str:
-    return ",".join(map(str, replicas))
-
-
 def outside_sentence(outside: tuple[BrokerId, ...], slack: float) -> str:
     """What a plan does not reach."""
     return (
-        f"brokers {', '.join(map(str, outside))} do not come within {slack:.0%} of their fair share: racks, large "
-        "partitions or --topic leave no better choice"
+        f"not within {slack:.0%} of the fair share: broker{plural(outside)} {listed(outside)}; racks, large partitions "
+        "or --topic may stand in the way"
     )

@@ -1,4 +1,4 @@
-"""The time left follows from sums over each receiving broker, and is not told before a window has passed."""
+"""The time left follows from sums over each receiving broker, and is not known before a window has passed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_under_a_throttle_the_sum_of_a_broker_is_right_where_the_slowest_replica
     assert sum(not 0.5 <= ratio <= 2 for ratio in formerly.values()) > len(formerly) / 2
 
 
-def test_nothing_is_told_before_a_window_of_copying_has_passed() -> None:
+def test_no_time_left_is_known_before_a_window_of_copying_has_passed() -> None:
     closing = Closing()
     for second in range(int(WINDOW_S)):
         closing.see(at(0), RECEIVER, 10 * second, 1000)
@@ -163,7 +163,7 @@ def test_what_new_data_takes_of_a_throttle_is_measured() -> None:
     assert INFLOW < SHARE < 7_000_000
 
 
-def test_a_broker_that_has_everything_begins_anew_with_its_next_move() -> None:
+def test_a_broker_that_has_everything_is_measured_from_its_next_move_on() -> None:
     closing = Closing()
     for second in range(21):
         closing.see(at(0), RECEIVER, 50 * second, 1000)

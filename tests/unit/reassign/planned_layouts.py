@@ -37,8 +37,10 @@ def after(made: Planned, of: Layout) -> dict[TopicPartition, Replicas]:
 
 
 def crowded(of: Layout, replicas: Replicas, leaving: frozenset[BrokerId] = frozenset()) -> bool:
-    """Whether a rack has more than its part of a partition."""
+    """Whether a rack has more than its part of a partition; with fewer brokers than replicas there are no parts."""
     members = {broker: rack for broker, rack in of.racks.items() if broker not in leaving}
+    if len(members) < len(replicas):
+        return False
     sizes = Counter(members.values())
     limit = rack_limit(len(replicas), list(sizes.values()))
     return any(count > limit for count in Counter(members[b] for b in replicas if b in members).values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from controller.reassign.planning.report import Pace, lines, seconds
 from tests.unit.reassign.planned_layouts import after, brokers, crowded, layout, no_racks, random_layout
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
+ROOT = Path(__file__).parents[3]
 BOTH = frozenset(By)
 
 
@@ -267,3 +269,4 @@ def test_a_plan_is_shown_with_its_bound_its_time_and_every_broker() -> None:
         "",
         "t-0: 1,3 -> 1,2  (1.0 MB each)",
     ]
+    assert "\n".join(shown) in (ROOT / "docs/reassign.md").read_text()
