@@ -19,8 +19,8 @@ MUTANTS = (
     Mutant(
         "elects an in-sync replica that is offline",
         LEADER,
-        "in_sync = tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))",
-        "in_sync = tuple(r for r in state.isr if r in replicas)",
+        "return tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))",
+        "return tuple(r for r in state.isr if r in replicas)",
         (unit("election"), law("rules")),
     ),
     Mutant(

@@ -31,13 +31,15 @@ def _preferred(case: Case, cluster: Cluster) -> Change | Refusal:
     state, preferred = case.state, case.assignment.replicas[0]
     if state is not None and state.leader == preferred:
         return NOT_NEEDED
-    if state is None or preferred not in state.isr or not cluster.is_online(preferred, case.at):
+    # A request may come before a dead broker's pass has reached the partition.
+    in_sync = () if state is None else leader_election.online_in_sync(case, state, cluster)
+    if state is None or preferred not in in_sync:
         text = (
             f"{_failed(case, 'PreferredReplicaPartitionLeaderElectionStrategy')}: {preferred} is offline or not in sync"
         )
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
     why = f"on request, {preferred}, the preferred leader of {case.at}, takes over from {state.leader}"
-    return Change(why, state=raised(state, cluster.controller_epoch, preferred))
+    return Change(why, state=raised(state, cluster.controller_epoch, preferred, in_sync))
 
 
 def _unclean(case: Case, cluster: Cluster) -> Change | Refusal:

@@ -22,8 +22,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     state = case.state
     if state is None:
         return None
-    replicas = in_force(case.assignment, state).replicas
-    in_sync = tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))
+    replicas, in_sync = in_force(case.assignment, state).replicas, online_in_sync(case, state, cluster)
     if cluster.is_online(state.leader, case.at) and state.leader in replicas:
         return _shrink(case, state, in_sync, cluster)
     leader = next((r for r in replicas if r in in_sync), None)
@@ -34,6 +33,12 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     if cluster.still_serves(state.leader, case.at):
         return _shrink(case, state, _serving(case, state, cluster), cluster)
     return _unclean(case, state, replicas, cluster)
+
+
+def online_in_sync(case: Case, state: PartitionState, cluster: Cluster) -> Replicas:
+    """The members of the ISR that can serve, and are replicas."""
+    replicas = in_force(case.assignment, state).replicas
+    return tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))
 
 
 def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Cluster) -> Next:

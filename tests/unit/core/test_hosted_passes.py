@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.brokers.duty import Brokers
 from controller.core.brokers.passes import HostedPasses
-from controller.core.messages.effects import Answer, Wake
-from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.effects import Answer, Commit, Set, Wake
+from controller.core.messages.events import Again, Asked, CallId, Observed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import Caller, ControlledShutdown, ElectLeaders
@@ -17,7 +17,10 @@ from controller.core.settings import TurnBudget
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
 from tests.unit.traps.play import Play, some
-from zk_layout.ids import BrokerId, PartitionId, TopicName
+from zk_layout.facts import absent
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.partition_state import PartitionState
 
 SHAPE = Shape(30, 10, 5)
 HOSTED = 25
@@ -217,6 +220,27 @@ def test_no_leader_epoch_rises_twice_for_two_replicas_of_a_partition_that_die_to
             path = f"/brokers/topics/orders-{n}/partitions/{number}/state"
             assert 1 <= len(some(lines, f"set {path}")) <= 2, lines
             assert '"leader_epoch":3' not in (play.data(path) or ""), play.data(path)
+
+
+def test_an_election_on_request_takes_a_dead_broker_out_before_its_pass_reaches_the_partition() -> None:
+    others = [f"topic a-{n} 0=2,3,1" for n in range(5)]
+    play = small("brokers 1,2,3", *others, "topic orders 0=3,2,1", "state orders-0 leader=2 isr=2,1,3", "elect")
+    machine = play.theatre.machine
+    assert machine is not None
+    gone = absent(BrokerAddress(BrokerId(2)), Zxid(10_000))
+    asked = Asked(
+        CallId(1),
+        ElectLeaders((TopicPartition(TopicName("orders"), PartitionId(0)),)),
+        Caller("PLAINTEXT", "127.0.0.1"),
+    )
+
+    effects = machine.turn([Observed((gone,)), asked], play.theatre.now)
+
+    commits = [effect for effect in effects if isinstance(effect, Commit)]
+    assert [w for c in commits for w in c.why] == ["on request, 3, the preferred leader of orders-0, takes over from 2"]
+    (state,) = [w.value for c in commits for w in c.writes if isinstance(w, Set)]
+    assert isinstance(state, PartitionState)
+    assert (state.leader, state.isr) == (3, (1, 3))
 
 
 def test_a_shutdown_that_was_not_noted_everywhere_when_its_broker_died_counts_as_none() -> None:
