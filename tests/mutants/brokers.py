@@ -177,6 +177,13 @@ MUTANTS = (
         (unit("first_sight"),),
     ),
     Mutant(
+        "announces a former replica as new though its log may be there",
+        MEMORY,
+        "made.replicas - self.logs_left.get(at, NO_BROKERS) if",
+        "made.replicas if",
+        (unit("first_sight"),),
+    ),
+    Mutant(
         "takes a write of someone else for its own",
         MEMORY,
         "made is not None and made.written in (held.state, held.assignment)",

@@ -234,6 +234,14 @@ MUTANTS = (
         (story("reassignment_znodes_across_terms"),),
     ),
     Mutant(
+        "keeps what someone else wrote though its own write of the same was refused",
+        FOREIGN,
+        "self._unwritten[step.name] = replaced",
+        "self._unwritten.pop(step.name, None)",
+        (unit("foreign_writes"),),
+        unseen="only a deletion that is owed is lost with it",
+    ),
+    Mutant(
         "obeys foreign writes of its assignments",
         FOREIGN,
         "if not expected.replicas or expected == found:",

@@ -556,6 +556,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "servers take": _servers_take,
     "refuse": lambda theatre, path: theatre.refused.add(path),
     "allow": lambda theatre, path: theatre.refused.discard(path),
+    "hold request": _trouble("hold-request"),
     "hold reply": _trouble("hold-reply"),
     "reply": lambda theatre: theatre.reply(),
     "disk": _disk,

@@ -124,6 +124,7 @@ class Theatre:
         self._session = SessionId(0)
         self._events: deque[Event] = deque()
         self._held: deque[Event] = deque()
+        self._unsent: deque[Commit] = deque()
         self._alarms: dict[Alarm, float] = {}
         self._asks = 0
         self._telling = Telling()
@@ -206,8 +207,11 @@ class Theatre:
         self.run()
 
     def reply(self) -> None:
-        """An answer of ZooKeeper that was held back arrives."""
-        self._events.append(self._held.popleft())
+        """What was held back arrives: a transaction at ZooKeeper, or its answer."""
+        if self._unsent:
+            self._write(self._unsent.popleft(), "")
+        else:
+            self._events.append(self._held.popleft())
         self.run()
 
     def wait(self, seconds: float) -> None:
@@ -352,7 +356,12 @@ class Theatre:
             node = self.zookeeper.nodes.get(write.address.path)
             before = None if node is None else catalog.decode(write.address, node.data)
             self.output.extend(write_lines(write, before))
-        self._write(commit, self.trouble.popleft() if self.trouble else "")
+        trouble = self.trouble.popleft() if self.trouble else ""
+        if trouble == "hold-request":
+            self.say(f"unanswered #{commit.commit}")
+            self._unsent.append(commit)
+            return
+        self._write(commit, trouble)
 
     def _write(self, commit: Commit, trouble: str) -> None:
         kind, _, path = trouble.partition(" ")

@@ -348,7 +348,9 @@ class Checker:
         self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId
     ) -> None:
         is_by_controller, since = self._is_ours(session), self.world.ensemble.shown_in_time_since(session)
-        if is_by_controller and after.leader == before.leader:
+        # A forced request removed all in-sync replicas, even though the others are offline.
+        is_given_up = at in self.answers.forced and not any(r in before.isr for r in after.isr)
+        if is_by_controller and after.leader == before.leader and not is_given_up:
             self.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
@@ -358,8 +360,7 @@ class Checker:
             hold(unfounded(self, at, before, after, since))
         if after.leader not in (NO_LEADER, before.leader, *before.isr):
             self._unclean(at, after)
-        elif at in self.answers.forced and not any(r in before.isr for r in after.isr):
-            # A forced request removed all in-sync replicas, even though the others are offline.
+        elif is_given_up:
             self._lose(at, after.leader_epoch)
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:

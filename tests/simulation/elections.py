@@ -57,11 +57,12 @@ def unfounded(
             return f"{at} has no leader, and the ISR {forgotten} is forgotten: {before}"
     else:
         gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
-        # A request may come first; a writer of the partition since then shrinks the ISR with its next write.
+        # A request may come first; a writer of the partition since then shrinks the ISR with its next write, unless the
+        # leader could not be informed.
         ago_s = checker.world.clock.now - checker.written_at[at]
-        is_written = after.controller_epoch == before.controller_epoch and any(
-            brokers[r].is_gone(since, ago_s) for r in gone
-        )
+        is_informed = after.leader not in brokers or brokers[after.leader].can_be_read
+        is_written = is_informed and after.controller_epoch == before.controller_epoch
+        is_written &= any(brokers[r].is_gone(since, ago_s) for r in gone)
         is_next = after.leader != before.leader or is_written
         if gone and (is_next or any(r not in before.isr for r in gone)):
             return f"{at} got the leader {after.leader} and the ISR {list(after.isr)}, though {gone} are gone: {before}"

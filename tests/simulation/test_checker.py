@@ -29,6 +29,7 @@ from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
+from tests.simulation.elections import unfounded
 from tests.simulation.network import ZkConnection
 from tests.simulation.refusals import Right
 from tests.simulation.sizes import GUARD_BYTES, HANG_UPS
@@ -51,6 +52,7 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.admin import LegacyReassignmentAddress, TopicDeletionAddress
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -476,6 +478,38 @@ def test_nobody_needs_what_was_acknowledged_in_a_topic_that_is_being_deleted() -
     world.checker.unwanted[AT.topic] = None
 
     world.checker.joins_with_everything(AT, [BrokerId(1)], 0.0)
+
+
+def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined = BrokerId(1)
+    world = acknowledged_without(joined)
+    checker, session = world.checker, world.zookeeper.open_session()
+    monkeypatch.setattr(checker, "_is_ours", lambda _: True)
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((joined,))})
+    before = PartitionState(NO_LEADER, LeaderEpoch(4), ControllerEpoch(0), (BrokerId(101),))
+    after = msgspec.structs.replace(before, leader_epoch=LeaderEpoch(5), isr=(joined,))
+
+    with pytest.raises(Broken, match="without the acknowledged records"):
+        checker._state_follows(AT, before, after, session)
+    checker.answers.forced[AT] = None
+    checker._state_follows(AT, before, after, session)
+    assert AT in checker.lost
+
+
+def test_a_dead_broker_stays_in_the_isr_only_while_its_leader_cannot_be_informed() -> None:
+    world, leader, dead = World(0), BrokerId(1), BrokerId(2)
+    checker, path = world.checker, BrokerAddress(leader).path
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((leader, dead))})
+    world.brokers[leader].start()
+    world.clock.now = checker.written_at[AT] = 100.0
+    before = PartitionState(leader, LeaderEpoch(4), ControllerEpoch(0), (leader, dead))
+    after = msgspec.structs.replace(before, leader_epoch=LeaderEpoch(5))
+
+    assert "though [2] are gone" in (unfounded(checker, AT, before, after, 0.0) or "")
+    world.zookeeper.hidden.add(path)
+    assert unfounded(checker, AT, before, after, 0.0) is None
 
 
 ONE, TWO, THREE, FOUR = (BrokerId(b) for b in (1, 2, 3, 4))

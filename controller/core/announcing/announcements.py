@@ -28,6 +28,9 @@ class Announcements(Protocol):
     def note_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
         """Note that a replica is sent a deletion; whatever the outcome, its log may be gone."""
 
+    def note_former_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
+        """Note that a former replica is sent a deletion: if it is added again, it is new."""
+
     def note_making(self, at: TopicPartition, making: Making) -> None:
         """Note replicas that a proposal creates; brokers are sent them as new if ZooKeeper accepts the write."""
 

@@ -35,12 +35,13 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announceme
 
 
 def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, noted: Announcements) -> None:
-    """Note deleted logs of current replicas; others begin empty anyway if they are added again."""
     for stop in stops:
         at = TopicPartition(stop.topic, stop.partition)
         held = cluster.partition(at) if stop.is_deletion else None
         if held is not None and broker in held.assignment.replicas:
             noted.note_log_deletion(at, broker)
+        elif held is not None:
+            noted.note_former_log_deletion(at, broker)
 
 
 def _may_delete(broker: BrokerId, stop: ReplicaStop, cluster: Cluster) -> bool:

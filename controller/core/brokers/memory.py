@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from controller.core.announcing.announcements import Making
 from controller.core.state.brokers import NO_BROKERS, Broker
 from controller.core.state.topics import Partition
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 
 class BrokersMemory(Struct, frozen=True, eq=False):
@@ -34,6 +34,8 @@ class BrokersMemory(Struct, frozen=True, eq=False):
     returning: dict[BrokerId, None] = field(default_factory=dict)
     # Replicas that were sent a deletion, and have not been in the ISR since.
     logs_deleted: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
+    # Former replicas that were sent no deletion since they left: if they are added again, they are not new.
+    logs_left: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
     # Replicas being added that were once in the ISR.
     caught_up: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
     # The replicas that this controller proposed to create, until brokers are sent them.
@@ -52,6 +54,11 @@ class BrokersMemory(Struct, frozen=True, eq=False):
     def note_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
         """Note that a replica is sent a deletion."""
         self.logs_deleted[at] = self.logs_deleted.get(at, NO_BROKERS) | {broker}
+
+    def note_former_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
+        """Note that a former replica is sent a deletion."""
+        if at in self.logs_left:
+            _keep(self.logs_left, at, self.logs_left[at] - {broker})
 
     def note_log_kept(self, at: TopicPartition, broker: BrokerId) -> None:
         """Note that a broker could not carry out a deletion: its log directory has failed, with the log."""
@@ -76,7 +83,7 @@ class BrokersMemory(Struct, frozen=True, eq=False):
         """
         made = self.made.pop(at, None)
         is_ours = made is not None and made.written in (held.state, held.assignment)
-        return made.replicas if made is not None and is_ours else NO_BROKERS
+        return made.replicas - self.logs_left.get(at, NO_BROKERS) if made is not None and is_ours else NO_BROKERS
 
     def fail_replica(self, at: TopicPartition, broker: BrokerId) -> None:
         """Note a failed log directory that a broker reported for its replica."""
@@ -93,10 +100,11 @@ class BrokersMemory(Struct, frozen=True, eq=False):
             self.touched[at] = None
 
     def note_in_sync(self, at: TopicPartition, held: Partition, former: Partition) -> None:
-        """Note a partition's ISR: replicas in it have all records, whatever happened before."""
+        """Note a partition's ISR: replicas in it have all records, whatever happened before. Note who left, too."""
         isr = held.state.isr if held.state is not None else ()
         former_isr = former.state.isr if former.state is not None else ()
         adding, caught_up = held.assignment.adding, self.caught_up.get(at, NO_BROKERS)
+        self._note_left(at, (*former.assignment.replicas, *former_isr), (*held.assignment.replicas, *isr))
         if adding or caught_up:
             _keep(self.caught_up, at, frozenset(r for r in adding if r in isr or r in caught_up))
         deleted = self.logs_deleted.get(at, NO_BROKERS)
@@ -105,9 +113,15 @@ class BrokersMemory(Struct, frozen=True, eq=False):
             replicas = held.assignment.replicas
             _keep(self.logs_deleted, at, frozenset(r for r in deleted if r in replicas and r not in joined))
 
+    def _note_left(self, at: TopicPartition, before: Replicas, now: Replicas) -> None:
+        left = [r for r in before if r not in now and r not in self.logs_deleted.get(at, NO_BROKERS)]
+        if left:
+            self.logs_left[at] = self.logs_left.get(at, NO_BROKERS).union(left)
+
     def forget_topic(self, name: TopicName, numbers: Collection[PartitionId]) -> None:
         """Forget a deleted topic's partitions."""
-        for said in (self.offline_replicas, self.unannounced, self.logs_deleted, self.caught_up, self.made):
+        noted = (self.offline_replicas, self.unannounced, self.logs_deleted, self.logs_left, self.caught_up, self.made)
+        for said in noted:
             for number in numbers if said else ():
                 said.pop(TopicPartition(name, number), None)
 

@@ -20,7 +20,7 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule, listed, raised
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.transactions.proposal import Accepted, Outcome
+from controller.core.transactions.proposal import Accepted, Outcome, Refused
 from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, TopicAddress
@@ -38,7 +38,10 @@ class ForeignWrites(TopicDuty):
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
         self._overwritten = memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}
+        # Whose write has no outcome yet, and what was replaced by assignments that are taken for ours until then.
+        self._replaced: dict[TopicName, Assignments] = {}
         self._accepted: dict[TopicName, None] = {}
+        self._unwritten: dict[TopicName, Assignments] = {}
         self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}
 
     @property
@@ -50,13 +53,18 @@ class ForeignWrites(TopicDuty):
         """Record our own write, which may be seen before the outcome, or without one."""
         assignments = ((number, step.planned.assignment_of(number)) for number in step.planned.assigned)
         self._ours[step.name] = {number: a for number, a in assignments if a is not None}
+        self._replaced[step.name] = {}
         if not self._ours[step.name]:
-            del self._ours[step.name]
+            del self._ours[step.name], self._replaced[step.name]
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """After this, whatever else is seen of the topic was written later."""
+        """After this, whatever else is seen of the topic was written later; what was not written is not ours."""
+        replaced = self._replaced.pop(step.name, None)
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
+        elif replaced is not None and not (isinstance(outcome, Refused) and outcome.may_be_written):
+            self._unwritten[step.name] = replaced
+            self._ours.pop(step.name, None)
 
     def retract(self, changes: OpenChanges, out: Outbox) -> None:
         """Revert foreign assignments, so that other duties see the replicas that apply.
@@ -66,7 +74,7 @@ class ForeignWrites(TopicDuty):
         """
         left = self._state.changes
         for name in {**left.gone_topics, **changes.gone_topics}:
-            for memory in (self._overwritten, self._ours, self._accepted, self._compared):
+            for memory in (self._overwritten, self._ours, self._unwritten, self._accepted, self._compared):
                 memory.pop(name, None)
         for name, former in {**left.topics, **changes.topics}.items():
             view = self._topics.views.get(name)
@@ -80,6 +88,9 @@ class ForeignWrites(TopicDuty):
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
+        for name, replaced in self._unwritten.items():
+            self._disown(name, replaced, changes, out)
+        self._unwritten.clear()
 
     def _compare(self, topic: TopicView, numbers: Formers, changes: OpenChanges, out: Outbox) -> None:
         lost: Assignments = {}
@@ -89,6 +100,8 @@ class ForeignWrites(TopicDuty):
                 continue
             expected = self._expected(topic.name, number, former.assignment, found)
             if not expected.replicas or expected == found:
+                if topic.name in self._replaced:
+                    self._replaced[topic.name].setdefault(number, former.assignment)
                 continue
             lost[number] = found
             is_as_before = self._topics.put_back(topic.name, number, expected) == former
@@ -102,6 +115,25 @@ class ForeignWrites(TopicDuty):
     def _expected(self, name: TopicName, number: PartitionId, before: Assignment, found: Assignment) -> Assignment:
         ours = self._ours.get(name, {}).get(number)
         return ours if ours is not None and (ours == found or name in self._accepted) else before
+
+    def _disown(self, name: TopicName, replaced: Assignments, changes: OpenChanges, out: Outbox) -> None:
+        """Revert assignments that only looked like ours: another process wrote the same, and our write was refused.
+
+        What belongs to our write, such as deletions that are owed, was not written with them.
+        """
+        topic, lost = self._topics.views.get(name), Assignments()
+        if topic is None:
+            return
+        for number, before in replaced.items():
+            held = topic.partitions.get(number)
+            if held is not None and before.replicas and held.assignment != before:
+                lost[number] = held.assignment
+                changes.touch(name, number, held)
+                self._topics.put_back(name, number, before)
+        if lost:
+            self._overwritten.setdefault(name, {}).update(dict.fromkeys(lost))
+            self._agenda.add(name, lost)
+            out.add(_notice(topic, lost))
 
     def _keep(self, name: TopicName, ours: Assignments) -> None:
         """Keep what ZooKeeper accepted, even if it was overwritten before it was seen."""

@@ -328,8 +328,8 @@ class Steps(Duty):
                     out.measured("unclean_elections", unclean)
                 self._quarantines.note_success(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
-            case Refused(is_waiting, about):
-                done, left = self._carried_out(step, out)
+            case Refused(is_waiting, about, may_be_written):
+                done, left = self._carried_out(step, out) if may_be_written else ([], step.accepted)
                 self._grant(done, out)
                 requests.put_back(left)
                 if not is_waiting or self._quarantine_refused(step, about, out):

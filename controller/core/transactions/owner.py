@@ -69,6 +69,7 @@ class _UnderWay(Struct, eq=False):
     later: list[Piece] = field(default_factory=list)
     outstanding: int = 0
     has_failed: bool = False
+    may_be_written: bool = False
     refused: dict[Address, None] = field(default_factory=dict)
     unread: dict[Address, None] = field(default_factory=dict)
 
@@ -226,6 +227,7 @@ class Transactions:
         self._losses.accepted(flight.size_bytes)
         for step in flight.concerned:
             step.outstanding -= 1
+            step.may_be_written = True
             self._ripe.append(step)
         return flight.commit
 
@@ -236,6 +238,7 @@ class Transactions:
         for step in flight.concerned:
             step.outstanding -= 1
             step.has_failed = True
+            step.may_be_written |= look_at is None
             step.refused.update(dict.fromkeys(addresses))
             step.unread.update(dict.fromkeys(addresses))
             if step.unread and step.proposal.subject.kind == TOPIC:
@@ -350,7 +353,7 @@ class Transactions:
             count = self._refusals[subject]
             text = f"ZooKeeper refused {count} consecutive transactions for {subject.text}; retrying less often"
             out.notice("refused transaction", text)
-        return Refused(is_waiting, tuple(step.refused))
+        return Refused(is_waiting, tuple(step.refused), step.may_be_written)
 
     def _postpone(self, step: _UnderWay, out: Outbox) -> bool:
         """Count a failure; after several in a row, delay the subject. Return whether it waits."""

@@ -70,11 +70,13 @@ class Refused(Struct, frozen=True):
 
     Shape:
         With `is_waiting`, repeated refusals delay the next attempt; the duty is called when it is due. `about` are the
-        znodes that ZooKeeper refused to write, or all of them if that is unknown.
+        znodes that ZooKeeper refused to write, or all of them if that is unknown. `may_be_written`: a part was
+        committed, or the outcome of one is unknown; otherwise nothing of it was written.
     """
 
     is_waiting: bool
-    about: tuple[Address, ...] = ()
+    about: tuple[Address, ...]
+    may_be_written: bool
 
 
 class Unwritable(Struct, frozen=True):

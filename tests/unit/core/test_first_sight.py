@@ -91,6 +91,19 @@ def test_a_first_state_makes_replicas_new_only_if_it_is_the_one_that_was_to_be_w
     assert memory.take_made(AT, Partition(Assignment(ids("1,2")), state(leader, "1,2"))) == are_new
 
 
+def test_a_former_replica_is_new_again_only_once_it_was_sent_a_deletion() -> None:
+    """A replica may leave without one where a decision is cut, or another process wrote the topic's znode."""
+    memory, added = BrokersMemory(), Partition(Assignment(ids("1,2"), adding=ids("2")), state(1, "1"))
+    with_log, without = Partition(Assignment(ids("1")), state(1, "1,2")), Partition(Assignment(ids("1")), state(1, "1"))
+    memory.note_in_sync(AT, without, with_log)
+
+    memory.note_making(AT, Making(added.assignment, frozenset(ids("2"))))
+    assert memory.take_made(AT, added) == set()
+    memory.note_former_log_deletion(AT, *ids("2"))
+    memory.note_making(AT, Making(added.assignment, frozenset(ids("2"))))
+    assert memory.take_made(AT, added) == {2}
+
+
 def test_a_partition_whose_state_someone_removed_is_not_new_when_it_gets_another() -> None:
     play = cluster()
 

@@ -88,6 +88,17 @@ def test_what_someone_writes_while_our_write_is_under_way_conflicts_and_both_are
     assert topic_of(play)["adding_replicas"] == {"0": [3]}
 
 
+def test_what_someone_writes_is_not_ours_though_it_says_what_we_wanted_to_write() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=1,2,3", "hold request")
+    play.do("ask cancel orders-0", written({"0": [1, 2]}))
+
+    lines = play.do("reply")
+
+    assert topic_of(play)["partitions"] == {"0": [1, 2]}
+    assert some(lines, "tell 3  StopReplica orders-0", "delete")
+    assert some(lines, "answer orders-0 NONE")
+
+
 def test_our_own_write_whose_answer_was_lost_is_not_someone_elses() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "lose reply")
 

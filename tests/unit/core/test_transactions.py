@@ -56,7 +56,7 @@ class Desk(Term):
     def outcomes(self) -> list[tuple[Subject, Outcome]]:
         """Since this was last called."""
         told, self.proposer.outcomes = self.proposer.outcomes, []
-        return [(subject, Refused(o.is_waiting) if isinstance(o, Refused) else o) for subject, o in told]
+        return [(subject, Refused(o.is_waiting, (), False) if isinstance(o, Refused) else o) for subject, o in told]
 
     def refuse_once(self, proposal: Proposal) -> list[Effect]:
         (commit,) = commits(self.send(proposal))
@@ -218,7 +218,7 @@ def test_after_a_refused_part_nothing_more_of_an_atom_is_sent() -> None:
     assert desk.outcomes() == []
     assert commits(desk.accept(first)) == []
 
-    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+    assert desk.outcomes() == [(A, Refused(False, (), False))]
 
 
 def test_what_was_refused_travels_alone_until_it_is_accepted() -> None:
@@ -238,7 +238,7 @@ def test_what_was_refused_travels_alone_until_it_is_accepted() -> None:
 def test_a_conflict_is_tried_again_at_once_and_ever_more_slowly_after_a_few() -> None:
     desk = Desk()
     assert [desk.refuse_once(proposal(A, "a"))[1:] for _ in range(AT_ONCE)] == [[]] * AT_ONCE
-    assert desk.outcomes() == [(A, Refused(is_waiting=False))] * AT_ONCE
+    assert desk.outcomes() == [(A, Refused(False, (), False))] * AT_ONCE
 
     waits = []
     for times in range(7):
@@ -253,7 +253,7 @@ def test_a_conflict_is_tried_again_at_once_and_ever_more_slowly_after_a_few() ->
 
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert wait_s(AT_ONCE) is None
-    assert desk.outcomes() == [(A, Refused(is_waiting=True))] * 7
+    assert desk.outcomes() == [(A, Refused(True, (), False))] * 7
 
 
 def test_its_proposer_is_called_once_when_the_wait_is_over() -> None:
@@ -290,7 +290,7 @@ def test_a_success_forgets_the_refusals() -> None:
     desk.accept(commit)
 
     assert desk.refuse_once(proposal(A, "a"))[1:] == []
-    assert desk.outcomes()[-1] == (A, Refused(is_waiting=False))
+    assert desk.outcomes()[-1] == (A, Refused(False, (), False))
 
 
 def test_after_a_failure_nothing_is_settled_before_all_of_it_has_been_read_again() -> None:
@@ -304,7 +304,7 @@ def test_after_a_failure_nothing_is_settled_before_all_of_it_has_been_read_again
     assert list(desk.transactions.half_read_topics) == ["a"]
     desk.read(gone("a2"))
 
-    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+    assert desk.outcomes() == [(A, Refused(False, (), False))]
     assert list(desk.transactions.half_read_topics) == []
 
 
@@ -342,7 +342,7 @@ def test_what_was_read_before_a_transaction_and_what_was_read_after_it_do_not_co
     assert desk.outcomes() == []
     assert list(desk.transactions.half_read_topics) == ["a"]
     assert desk.read(before) == []  # now it was another's write that was seen
-    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+    assert desk.outcomes() == [(A, Refused(False, (), False))]
     assert list(desk.transactions.half_read_topics) == []
 
 
@@ -354,7 +354,7 @@ def test_who_shared_a_refused_transaction_waits_for_the_same_reads_and_may_go_on
 
     desk.read(gone("a"))
 
-    assert desk.outcomes() == [(A, Refused(is_waiting=False)), (B, Refused(is_waiting=False))]
+    assert desk.outcomes() == [(A, Refused(False, (), False)), (B, Refused(False, (), False))]
 
 
 def test_what_would_be_too_large_is_settled_at_once_and_never_sent() -> None:
@@ -403,7 +403,7 @@ def test_over_what_the_connection_is_lost_each_time_is_too_large_although_the_se
     assert notice.kind == "lower size limit"
     assert "closed the connection 3 times in a row over a request of 7" in notice.text
     assert "/config/topics/a" in notice.text
-    assert desk.outcomes() == [(A, Refused(is_waiting=False))] * LOSSES_TO_BLAME
+    assert desk.outcomes() == [(A, Refused(False, (), False))] * LOSSES_TO_BLAME
     assert desk.transactions.refusals(A) == 1  # the next attempt is another one
     again = desk.send(large("a", 600), large("b", 700, B), large("c", 500, C))
     assert [written(commit) for commit in commits(again)] == [["c"]]
