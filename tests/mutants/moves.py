@@ -234,6 +234,14 @@ MUTANTS = (
         (story("reassignment_znodes_across_terms"),),
     ),
     Mutant(
+        "takes a child that it deleted itself for one that was removed",
+        FOLDER,
+        "is_ours = self._deleting.get(at.topic, {}).get(at.partition) == (former.czxid, former.version)",
+        "is_ours = False",
+        (unit("reassignment_znodes"),),
+        unseen="only where a transaction has to be cut",
+    ),
+    Mutant(
         "keeps what someone else wrote though its own write of the same was refused",
         FOREIGN,
         "self._unwritten[step.name] = replaced",

@@ -26,9 +26,18 @@ from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
-from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
+from controller.core.transactions.proposal import (
+    Accepted,
+    Atom,
+    Outcome,
+    Proposal,
+    Refused,
+    Subject,
+    Unwritable,
+    topic_subject,
+)
 from controller.core.turn.shared import Shared
-from zk_layout.ids import ABSENT, PartitionId, Replicas, TopicName, TopicPartition, Zxid
+from zk_layout.ids import ABSENT, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.topics import TopicAddress
 
@@ -52,6 +61,9 @@ class ReassignmentFolder(TopicDuty):
         self._state = shared.state.reassignments
         # Partitions whose child was removed. With what it asked for, it cancels a move to that; with None, any move.
         self._removed: dict[TopicName, dict[PartitionId, Replicas | None]] = {}
+        # Children that a step of ours deletes, and what it means that one is gone if that step is refused.
+        self._deleting: dict[TopicName, dict[PartitionId, tuple[Zxid, ZnodeVersion]]] = {}
+        self._gone: dict[TopicName, dict[PartitionId, Replicas | None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
         self._doubted: dict[TopicPartition, Zxid] = {}
         self._behind: dict[TopicPartition, Zxid] = {}
@@ -95,7 +107,10 @@ class ReassignmentFolder(TopicDuty):
             # While the topic is unread, another controller's move may be under way that the child did not ask for.
             topic = self._cluster.topics.get(at.topic)
             is_unread = topic is None or _is_unread(topic, topic.partitions.get(at.partition))
-            self._removed.setdefault(at.topic, {})[at.partition] = former.replicas if is_unread else None
+            is_ours = self._deleting.get(at.topic, {}).get(at.partition) == (former.czxid, former.version)
+            if not is_ours or self._shared.transactions.is_busy(topic_subject(at.topic)):
+                removed = self._gone if is_ours else self._removed
+                removed.setdefault(at.topic, {})[at.partition] = former.replicas if is_unread else None
 
     def _doubt_leftovers(self, out: Outbox) -> None:
         """Ignore requests left by a controller that does not maintain /admin/reassignments.
@@ -230,12 +245,15 @@ class ReassignmentFolder(TopicDuty):
         topic, draft = step.topic, step.planned
         if topic.is_malformed:
             return
+        self._deleting.pop(topic.name, None)
         corrected: list[Write] = []
         followed: list[Write] = []
         due = {n: None for n in step.numbers if n not in self._waiting and n not in step.limited}
         numbers = due | dict.fromkeys(draft.assigned)
         for number in sorted(numbers):
-            write = self._kept(step, number)
+            write, child = self._kept(step, number), self._state.child(TopicPartition(topic.name, number))
+            if isinstance(write, Delete) and child is not None:
+                self._deleting.setdefault(topic.name, {})[number] = child.czxid, child.version
             if write is not None:
                 (followed if self._is_as_decided(step, number) else corrected).append(write)
         if not corrected and not followed:
@@ -279,8 +297,14 @@ class ReassignmentFolder(TopicDuty):
         """Ignore a child whose request does not fit into the topic's znode.
 
         The same applies to an outdated child, if the topic was written without it, and to the removal of a child that
-        showed a former move.
+        showed a former move. A child that was deleted by a part of a step of ours was not removed by another process.
         """
+        gone = self._gone.pop(step.name, {})
+        if not isinstance(outcome, Accepted) and not (isinstance(outcome, Refused) and outcome.may_be_written):
+            self._deleting.pop(step.name, None)
+            if gone:
+                self._removed.setdefault(step.name, {}).update(gone)
+                self._shared.agenda.add(step.name, gone)
         for number in step.draft.assigned if step.draft is not None else ():
             at = TopicPartition(step.name, number)
             mzxid = self._behind.pop(at, None)

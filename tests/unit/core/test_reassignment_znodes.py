@@ -20,6 +20,7 @@ from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 FOLDER = "/admin/reassignments"
+ORDERS = "/brokers/topics/orders"
 ON = "set keeps_reassignment_znodes=true"
 
 
@@ -255,6 +256,28 @@ def test_a_removal_that_came_too_late_for_one_move_does_not_cancel_the_next() ->
 
     assert some(lines, "answer orders-0 NONE request 2")
     assert moves(play) == {"orders-0": (3, 4)}
+
+
+def test_a_child_that_went_with_a_part_of_a_decision_cancels_nothing() -> None:
+    """ZooKeeper refuses the topic's znode, and the child of the move that ends was deleted before."""
+    play = Play(ON, "set writes_a_transaction=1", "brokers 1,2,3", "topic orders 0=1,2", "elect")
+    play.do("ask reassign orders-0 to=1,3", f"refuse {ORDERS}", "legacy orders-0=2,1", "time +5s")
+    assert children(play) == {}
+
+    lines = play.do(f"allow {ORDERS}", "time +120s")
+
+    assert not some(lines, "asked to cancel")
+    assert '"partitions":{"0":[2,1]}' in (play.data(ORDERS) or "")
+
+
+def test_a_child_that_someone_removed_while_we_were_to_delete_it_cancels_its_move() -> None:
+    play = Play(ON, "brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=1,3", "hold request")
+    play.do("legacy orders-0=2,1", f"remove {FOLDER}/orders-0", "remove /admin/reassign_partitions")
+
+    lines = play.do("reply", "time +60s")
+
+    assert some(lines, "asked to cancel the move of orders-0, back to [1, 2] by /admin/reassignments")
+    assert moves(play) == {}
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
