@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pytest
 from click.testing import CliRunner, Result
 
 from metrics.replay.commands.cli import replay
+from metrics.replay.commands.jobs import check_found
+from metrics.replay.engine.bulk import SCHEMAS
+from metrics.replay.files.known import NotKnown
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 
@@ -188,3 +192,20 @@ def test_where_nothing_differs_there_is_no_way_back(wiped: Path, tmp_path: Path)
 
     assert "nothing to go back to at zxid 0x65: no partition was to have other replicas\n" in shown.stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_whether_anything_is_kafkas_is_seen_in_the_footers_of_the_table(wiped: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert asked(wiped, "--out", out).exit_code == 0
+    files = [*(out / "partitions").glob("*.parquet")]
+    for file in files:
+        held = file.read_bytes()
+        footer = held[-8 - int.from_bytes(held[-8:-4], "little") :]
+        file.write_bytes(footer.rjust(len(held), b"\0"))
+
+    check_found(str(out), "/elsewhere")
+
+    for file in files:
+        pq.write_table(SCHEMAS["partitions"].empty_table(), file)
+    with pytest.raises(NotKnown, match=r"its znodes are elsewhere; give --chroot /$"):
+        check_found(str(out), "/elsewhere")

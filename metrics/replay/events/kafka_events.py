@@ -52,8 +52,8 @@ _OURS = replica_deletions.ROOT.rpartition("/")[0]
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in (
-        (r"/.+/:life:\d*", "ours"),  # made and deleted in one transaction, by `controller.zk.lives`
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})/state", "state"),
+        (r"/.+/:life:\d*", "ours"),  # made and deleted in one transaction, by `controller.zk.lives`
         (r"/brokers/topics/(?P<topic>[^/]+)", "topic"),
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})", "parent"),
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions", "parent"),
