@@ -16,6 +16,7 @@ _COMMANDS = {
     "init": "controller.commands.init",
     "metrics": "controller.commands.listings",
     "migration": "controller.commands.migration",
+    "observe": "controller.commands.observe",
     "plan": "controller.reassign.planning_command",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
@@ -88,6 +89,7 @@ def main() -> None:
     \b
     Try it on this machine:        kafka-zk-controller demo
     Write a configuration:         kafka-zk-controller init --server-properties server.properties
+    Observe, without any change:   kafka-zk-controller observe --config controller.properties
     Look before it leads:          kafka-zk-controller run --config controller.properties --check-cluster
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Check a running replica:       kafka-zk-controller status

@@ -69,6 +69,7 @@ def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str
 ELECTION = (
     _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
     _gauge("is_ready", "1 while this process leads, or could lead if it had to, else 0; /readyz says why."),
+    _gauge("is_observing", "1 for a process that only observes (`kafka-zk-controller observe`), else 0."),
     _gauge("phase", "1 for the phase that this process is in, 0 for the others.", ("phase",)),
     _gauge("migration_phase", "1 for the phase of a migration to KRaft that is seen, 0 for the others.", ("phase",)),
     _gauge("released", "1 while the cluster is released to Kafka's own controllers, else 0."),
@@ -234,7 +235,8 @@ _INTRODUCTION = """# Metrics
 <!-- Made by `kafka-zk-controller metrics --output markdown`; a test compares. -->
 
 Served as Prometheus or OpenMetrics text at `/metrics` on `http.host:http.port`. Metrics about the cluster come from the
-replica that leads; a standby reports 0, as Kafka's brokers do. An alias is the name under which JMX exporters (with
+replica that leads; a standby reports 0, as Kafka's brokers do. A process that observes (`is_observing`) shows them
+whichever controller leads: leave it out of sums over replicas. An alias is the name under which JMX exporters (with
 lower-case names) publish Kafka's own metric of the same meaning, so existing dashboards and alerts keep working.
 
 Counters begin at 0, also those with labels if the value of the label is known beforehand, so `increase()` includes the

@@ -68,7 +68,7 @@ def run(
         settings = read_settings(config, overrides)
         listener_security.check(settings)
     except BadSettings as error:
-        _refuse(error, as_json=(check_config or check_cluster) and output == "json")
+        refuse(error, as_json=(check_config or check_cluster) and output == "json")
     if check_config:
         _show_settings(settings, output)
         return
@@ -76,14 +76,15 @@ def run(
         from controller.commands import check_cluster as cluster
 
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
-    _configure_logs(settings.logs)
-    _log_keys_not_acted_on(settings)
+    configure_logs(settings.logs)
+    log_keys_not_acted_on(settings)
     from controller.process import daemon
 
     sys.exit(daemon.run(settings, is_new_cluster=new_cluster))
 
 
-def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
+def refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
+    """Print all that is wrong, and end the process."""
     if as_json:
         click.echo(json.dumps({"problems": error.problems}, indent=2))
     else:
@@ -109,16 +110,18 @@ def _show_settings(found: Settings, output: str) -> None:
         click.echo(f"ignored, because a controller has no such settings: {', '.join(found.ignored)}")
 
 
-def _configure_logs(wanted: LogSettings) -> None:
+def configure_logs(wanted: LogSettings) -> None:
+    """Log as the settings say."""
     style, file = wanted.format, wanted.authorizer_file
     logs.configure(wanted.level, style)
     try:
         logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, Path(file) if file else None, style)
     except OSError as error:
-        _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
+        refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 
 
-def _log_keys_not_acted_on(found: Settings) -> None:
+def log_keys_not_acted_on(found: Settings) -> None:
+    """Say which keys of the configuration do not concern this program."""
     if found.ignored:
         log = structlog.get_logger(__name__)
         log.info("ignoring settings that a controller does not use", keys=list(found.ignored))

@@ -72,7 +72,8 @@ class MachineSettings(Struct, frozen=True):
         the Unix time at which the machine's clock showed 0. Without `authorizer` every request is allowed.
         `quota_window_s` is how many seconds' worth of its quota a client may use at once. More than
         `writes_a_transaction` writes that belong together take several transactions. `software` identifies this
-        controller to tools; the default is for journals that lack it.
+        controller to tools; the default is for journals that lack it. `is_observing`: it leads nothing and is not
+        registered. Its transactions are never sent; each is answered by a conflict, which is no reason to wait.
     """
 
     own_id: BrokerId
@@ -102,3 +103,4 @@ class MachineSettings(Struct, frozen=True):
     writes_a_transaction: int = WRITES_A_TRANSACTION
     acl_bytes: int = OPEN_ACL_BYTES
     software: str = "kafka-zk-controller 0.1"
+    is_observing: bool = False

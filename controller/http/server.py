@@ -217,12 +217,12 @@ class Exporter:
         return web.Response(body=json.encode(self._source.status()), content_type="application/json")
 
     async def _reassignments(self, _: web.Request) -> web.Response:
-        if self._moves is None or not self._source.status().is_leader:
+        if self._moves is None or not self._source.status().knows_moves:
             return self._refusal(503, "this replica does not lead")
         return await self._looked_up(self._moves.moves, "this replica does not lead")
 
     async def _request(self, request: web.Request) -> web.Response:
-        if self._moves is None or not self._source.status().is_leader:
+        if self._moves is None or not self._source.status().knows_moves:
             return self._refusal(503, "this replica does not lead")
         number = int(request.match_info["request"])
         moves = self._moves

@@ -14,7 +14,7 @@ class Status(Struct, frozen=True):
         `set_aside` has a sentence for each subject that failed and is to be tried again, `failing` one for each part
         of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
         `is_released`: an operator has given the cluster to Kafka's own controllers. `migration` is the phase of one to
-        KRaft.
+        KRaft. `is_observing`: this process never leads. `obstacles` says why a replica with its settings would not.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -33,6 +33,13 @@ class Status(Struct, frozen=True):
     failing: tuple[str, ...] = ()
     is_released: bool = False
     migration: str = "none"
+    is_observing: bool = False
+    obstacles: tuple[str, ...] = ()
+
+    @property
+    def knows_moves(self) -> bool:
+        """Whether this process follows every partition."""
+        return self.is_leader or self.is_observing
 
 
 class StatusSource(Protocol):
@@ -43,7 +50,8 @@ class StatusSource(Protocol):
 
 
 class MoveSource(Protocol):
-    """Source of the moves in progress as JSON; None if this process does not lead, or knows no such request."""
+    """Source of the moves in progress as JSON; None if this process neither leads nor observes, or knows no such
+    request."""
 
     async def moves(self) -> bytes | None:
         """The moves in progress. Called on the event loop on which `Exporter.start` was called."""

@@ -216,6 +216,15 @@ class Monitoring:
         self.recorder.record("controller_epoch", epoch)
         self.recorder.record("term_started_timestamp_seconds", time.time())
 
+    def observing_began(self, machine: Machine) -> None:
+        """A dry term has loaded: the gauges of the cluster show its machine's figures."""
+        self._machine = machine
+        self.take_gauges()
+
+    def observing_ended(self) -> None:
+        """A dry term is over: nothing of the cluster is known."""
+        self._forget_cluster()
+
     def take_gauges(self) -> None:
         """Publish current figures; a serving term always has some."""
         snapshot = None if self._machine is None else self._machine.snapshot()
@@ -228,14 +237,8 @@ class Monitoring:
     def term_ended(self) -> None:
         """A term is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
-            for name in self._machine.figures():
-                self.recorder.record(name, 0)
             self.recorder.record("terms_ended")
-            for name in OF_MOVES_BY_BROKER:
-                self.recorder.forget(name)
-            for name in OF_MOVES:
-                self.recorder.record(name, 0)
-        self._machine, self.set_aside = None, ()
+        self._forget_cluster()
         self.turns.forget()
         for name in (
             "is_leader",
@@ -245,10 +248,21 @@ class Monitoring:
         ):
             self.recorder.record(name, 0)
 
+    def _forget_cluster(self) -> None:
+        if self._machine is not None:
+            for name in self._machine.figures():
+                self.recorder.record(name, 0)
+            for name in OF_MOVES_BY_BROKER:
+                self.recorder.forget(name)
+            for name in OF_MOVES:
+                self.recorder.record(name, 0)
+        self._machine, self.set_aside = None, ()
+
     def _show(self, status: Status | None) -> None:
         if status is None:
             return
         self.recorder.record("is_ready", int(status.is_ready))
+        self.recorder.record("is_observing", int(status.is_observing))
         self.recorder.record("released", int(status.is_released))
         for phase in Phase:
             self.recorder.record("phase", int(phase.value == status.phase), (phase.value,))

@@ -140,7 +140,8 @@ class Claimant:
             else:
                 if clash is not None and not clash.is_our_past:
                     self._tell(clash)
-                    return
+                    if not self._never_claims:
+                        return
                 await self._look_until_brokers_have_answered()
                 await self._keep_looking()
                 return
@@ -288,7 +289,8 @@ class Claimant:
         """Log that the pre-flight checks passed, the first time and whenever their findings change."""
         if not self._has_passed:
             self._has_passed = True
-            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.zookeeper.connect)
+            what = "this replica could lead this cluster" if self._never_claims else "standing by"
+            _log.info(what, broker=self._own_id, zookeeper=self._settings.zookeeper.connect)
         found = {f.check.value: f.text for f in verdict.findings if f.gravity is Gravity.OK}
         if found != self._found:
             self._found = found

@@ -227,6 +227,24 @@ class Bridge:
             self._data_watches.update(request.data)
             self.submit(request, lambda _: None)
 
+    async def watch_data_since(self, paths: Iterable[str], since: Zxid) -> None:
+        """The same, and wait until all are watched, however often the connection is lost: no change since is missed.
+
+        Raises:
+            SessionEnded: the session has ended.
+        """
+        for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
+            self._data_watches.update(request.data)
+            await self.read(request)
+
+    def watch_creation(self, paths: Iterable[str]) -> None:
+        """Watch many missing znodes. One that exists by now causes an event at once."""
+        for request in protocol.set_watches(
+            self._watch_bytes, self.seen_zxid, existence=[self.full(path) for path in paths]
+        ):
+            self._existence_watches.update(request.existence)
+            self.submit(request, lambda _: None)
+
     def acl(self, path: str) -> bytes:
         """The ACL for a znode that we create at this path."""
         return acl_of(path, is_protected=self.settings.security.sets_acl)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from kazoo.client import KazooClient
@@ -53,6 +53,22 @@ def send(client: KazooClient, request: Request, callback: Completion) -> None:
     `KazooClient._call` is where all of kazoo's public calls end; those accept only kazoo's own requests.
     """
     client._call(request, callback)
+
+
+def send_only(client: KazooClient, kinds: Collection[int]) -> None:
+    """Refuse every request of another kind with `PermissionError`, ours and kazoo's own, before it is queued.
+
+    All of kazoo's public calls end in `KazooClient._call`. Past it go only what opens, renews and closes a session, and
+    logins.
+    """
+    call = client._call
+
+    def call_if_allowed(request: Request, callback: object) -> object:
+        if request.type not in kinds:
+            raise PermissionError(f"this client may not send {type(request).__name__}")
+        return call(request, callback)
+
+    client._call = call_if_allowed
 
 
 def take_watch_events(client: KazooClient, take: Callable[[int, str], None]) -> None:

@@ -70,7 +70,9 @@ class Replica:
         self.broker_id = broker_id
         self.port, self.http_port = free_ports(2)
         descriptors = settings.pop("descriptors", None)  # the limit of open files
-        flags = ["--new-cluster"] if settings.pop("new_cluster", True) else []  # many tests have no brokers
+        command = str(settings.pop("command", "run"))
+        is_new = settings.pop("new_cluster", command == "run")
+        flags = ["--new-cluster"] if is_new else []  # many tests have no brokers
         properties: dict[str, object] = {
             "zookeeper.connect": zookeeper,
             "zookeeper.session.timeout.ms": 6000,
@@ -83,7 +85,7 @@ class Replica:
         }
         self.config = config = directory / f"{broker_id}-{next(_names)}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        argv: list[str | Path] = [sys.executable, "-m", "controller", "run", "--config", config, *flags]
+        argv: list[str | Path] = [sys.executable, "-m", "controller", command, "--config", config, *flags]
         if descriptors is not None:
             argv = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *argv]
         self.process = Process(f"replica {broker_id}", argv, config.with_suffix(".log"))

@@ -91,21 +91,25 @@ class Brokers(Duty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connect to brokers; then note what they must still be sent, and forget what is gone."""
-        own_id = self._cluster.own_id
-        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
-        if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
-            out.step_down("this controller's own registration is missing")
+        if not self._shared.settings.is_observing:
+            self._insist_on_own_registration(changes, out)
         connections, self._connections = self._connections, []
         for connection in connections:
             out.add(connection)
-        if self._is_own_gone:
-            out.step_down("this controller's own registration was deleted")
         for _, event in changes.log_dir_events:
             if event is not None and self._cluster.is_registered(event.broker) and not changes.is_beginning:
                 self._fresh[event.broker] = None
         for name, gone in changes.gone_topics.items():
             self._memory.forget_topic(name, gone.partitions)
         self._note_unannounced(changes)
+
+    def _insist_on_own_registration(self, changes: Changes, out: Outbox) -> None:
+        own_id = self._cluster.own_id
+        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
+        if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
+            out.step_down("this controller's own registration is missing")
+        if self._is_own_gone:
+            out.step_down("this controller's own registration was deleted")
 
     def _follow_transition(self, broker: BrokerId, transition: Transition, changes: OpenChanges, out: Outbox) -> None:
         if broker == self._cluster.own_id:

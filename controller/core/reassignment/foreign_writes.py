@@ -2,7 +2,8 @@
 
 While it leads, only this controller decides about replicas: a foreign write, such as an old tool's outdated copy or a
 manual edit, is ignored and reverted, except for new partitions. Writes from before its term apply, but in-sync replicas
-that they do not list are removed as by a move, once the listed ones are in sync.
+that they do not list are removed as by a move, once the listed ones are in sync. Where it only observes, every write is
+another's, and counts.
 
 Source: Kafka's KafkaController.processPartitionModifications, which reacts to new partitions only; its next write of
 the znode restores what it knows.
@@ -36,6 +37,7 @@ class ForeignWrites(TopicDuty):
 
     def __init__(self, shared: Shared, memory: ForeignWritesMemory) -> None:
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
+        self._leads = not shared.settings.is_observing
         self._overwritten = memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}
         # Whose write has no outcome yet, and what was replaced by assignments that are taken for ours until then.
@@ -51,6 +53,8 @@ class ForeignWrites(TopicDuty):
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Record our own write, which may be seen before the outcome, or without one."""
+        if not self._leads:
+            return
         assignments = ((number, step.planned.assignment_of(number)) for number in step.planned.assigned)
         self._ours[step.name] = {number: a for number, a in assignments if a is not None}
         self._replaced[step.name] = {}
@@ -72,6 +76,8 @@ class ForeignWrites(TopicDuty):
         This must happen at once and for the whole znode, even if other duties see its partitions later or over several
         turns: otherwise this controller's next decision would be taken for its earlier write.
         """
+        if not self._leads:
+            return
         left = self._state.changes
         for name in {**left.gone_topics, **changes.gone_topics}:
             for memory in (self._overwritten, self._ours, self._unwritten, self._accepted, self._compared):

@@ -108,8 +108,17 @@ class _Doubt(Struct, eq=False):
 class Transactions:
     """The transactions of one term."""
 
-    def __init__(self, sizes: RequestSizes, quarantine: Quarantine, most_writes: int = WRITES_A_TRANSACTION) -> None:
-        """Begin with none in flight. `quarantine` receives the errors of duties that handle an outcome."""
+    def __init__(
+        self,
+        sizes: RequestSizes,
+        quarantine: Quarantine,
+        most_writes: int = WRITES_A_TRANSACTION,
+        *,
+        counts_refusals: bool = True,
+    ) -> None:
+        """Begin with none in flight. `quarantine` receives the errors of duties that handle an outcome. Unless it
+        `counts_refusals`, a conflict never makes a subject wait."""
+        self._counts_refusals = counts_refusals
         self._last = 0
         self._flights: dict[CommitId, _Flight] = {}
         self._under_way: dict[Subject, _UnderWay] = {}
@@ -348,7 +357,8 @@ class Transactions:
         return Accepted()
 
     def _refused(self, step: _UnderWay, out: Outbox) -> Refused:
-        subject, is_waiting = step.proposal.subject, self._postpone(step, out)
+        subject = step.proposal.subject
+        is_waiting = self._counts_refusals and self._postpone(step, out)
         if is_waiting and self._refusals[subject] == AT_ONCE + 1:
             count = self._refusals[subject]
             text = f"ZooKeeper refused {count} consecutive transactions for {subject.text}; retrying less often"

@@ -107,7 +107,7 @@ def at_beginning(
         state,
         cluster,
         memory.brokers,
-        Transactions(sizes, quarantine, settings.writes_a_transaction),
+        Transactions(sizes, quarantine, settings.writes_a_transaction, counts_refusals=not settings.is_observing),
         sizes,
         quarantine,
         Agenda(settings.budget.decided),

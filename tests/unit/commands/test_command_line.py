@@ -197,7 +197,8 @@ def test_every_setting_and_every_measure_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("run",), ("init",), ("settings",), ("metrics",), ("status",), ("diagnose",), ("demo",)]
+    "command",
+    [(), ("run",), ("init",), ("settings",), ("metrics",), ("status",), ("diagnose",), ("observe",), ("demo",)],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     answer = ask(*command, "--help")

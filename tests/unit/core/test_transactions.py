@@ -282,6 +282,16 @@ def test_everything_that_was_refused_during_a_wait_is_retried_not_only_the_last(
     assert desk.proposer.retried == [first, second]
 
 
+def test_where_nothing_is_sent_a_conflict_is_no_reason_to_wait() -> None:
+    """An observer's transactions are all answered so."""
+    desk = Desk(is_observing=True)
+    for _ in range(3 * AT_ONCE):
+        assert desk.refuse_once(proposal(A, "a"))[1:] == []
+    assert desk.outcomes() == [(A, Refused(False, (), False))] * 3 * AT_ONCE
+    assert desk.transactions.may_propose(A)
+    assert desk.transactions.refusals(A) == 0
+
+
 def test_a_success_forgets_the_refusals() -> None:
     desk = Desk()
     for _ in range(AT_ONCE):

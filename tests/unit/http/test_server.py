@@ -185,7 +185,20 @@ def test_every_replica_knows_who_leads() -> None:
             "failing": [],
             "is_released": False,
             "migration": "none",
+            "is_observing": False,
+            "obstacles": [],
         }
+
+    asyncio.run(scenario())
+
+
+def test_a_process_that_observes_lists_moves_although_another_leads() -> None:
+    async def scenario() -> None:
+        observing = msgspec.structs.replace(STANDBY, phase="observing", is_observing=True)
+        async with serving(observing) as served:
+            answer = await asyncio.to_thread(get, f"{served.url}/reassignments")
+
+        assert (answer.code, answer.text) == (200, "[]")
 
     asyncio.run(scenario())
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from kazoo.client import KazooClient
+
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.bridge import Bridge
 from tests.simulation.clock import Clock
@@ -62,7 +64,12 @@ class Ensemble:
 class Process:
     """A process with a session."""
 
-    def __init__(self, ensemble: Ensemble, connect: str = "simulated:2181") -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        connect: str = "simulated:2181",
+        new_bridge: Callable[[ZooKeeperSettings, KazooClient], Bridge] = Bridge,
+    ) -> None:
         def dial(line: Line) -> ServerConnection:
             return ServerConnection(ensemble.zookeeper, line.answer, line.hang_up)
 
@@ -70,7 +77,7 @@ class Process:
         self._loop = SimulatedLoop(ensemble.clock)  # type: ignore[abstract]  # it asks for no more
         settings = ZooKeeperSettings(connect)
         self._client = kazoo_client(settings, ensemble.network, self._loop, dial)
-        self.bridge = Bridge(settings, self._client)
+        self.bridge = new_bridge(settings, self._client)
         self.do(self.bridge.start())
 
     @property
