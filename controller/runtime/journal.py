@@ -28,8 +28,10 @@ from controller.runtime.pump import StateMachine, Took
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
 _REIGN, _FOLDED = "term", "folded"
-# These keys allow guessing of passwords: see zk_layout/znodes/scram.py.
-_OF_SCRAM = re.compile(rb"((?:stored|server)_key=)([A-Za-z0-9+/=]+)")
+# The keys of users allow guessing of passwords: see zk_layout/znodes/scram.py. Brokers' passwords are encrypted with a
+# secret that all brokers share; source: Kafka's PasswordEncoder.
+_SECRETS = re.compile(rb"((?:stored|server)_key=|encryptedPassword:)([A-Za-z0-9+/=]+)")
+_SIGNS = (b"stored_key=", b"encryptedPassword:")
 
 
 class Term(Struct, frozen=True):
@@ -81,7 +83,7 @@ class Journal:
     A file that has reached `most_bytes` is followed by a new one, and only the newest `most_files` are kept: a term
     whose first file is gone can be read but not replayed. A journal that cannot be written, as on a full disk, stops
     until the next term, and `stopped` receives the reason: the controller does not need it. Only the owner may read it,
-    and it does not contain the keys of SCRAM users.
+    and it contains neither the keys of SCRAM users nor the passwords of brokers.
     """
 
     def __init__(
@@ -152,8 +154,8 @@ class Journal:
             self._rotate()
         assert self._file is not None
         written = self._encode(line)
-        if b"stored_key=" in written:
-            written = _OF_SCRAM.sub(self._blinded, written)
+        if any(sign in written for sign in _SIGNS):
+            written = _SECRETS.sub(self._blinded, written)
         encoded = memoryview(written + b"\n")
         while encoded:
             encoded = encoded[self._file.write(encoded) :]

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from controller.core.messages.effects import Operation, operation
 from controller.runtime.tags import class_of, tag_of
 
 KIND = "is"
@@ -36,6 +37,8 @@ def to_plain(value: object) -> Any:
             return {KIND: _tag(type(value)), CONTENT: value.value}
         case None | bool() | int() | float() | str():
             return value
+        case Operation(write, data) if data == operation(write).data:
+            return {KIND: _tag(Operation), "write": to_plain(write)}  # its bytes follow from that
         case Struct():
             return {KIND: _tag(type(value)), **_changed_fields(value)}
         case tuple() if hasattr(value, "_asdict"):
@@ -83,7 +86,10 @@ def _made(kind: str, plain: dict[str, Any]) -> Any:
         raise Unreadable(f"no message has the tag {kind[:80]!r} here")
     if issubclass(known, Enum):
         return known(plain[CONTENT])
-    return known(**{key: from_plain(item) for key, item in plain.items() if key != KIND})
+    fields = {key: from_plain(item) for key, item in plain.items() if key != KIND}
+    if known is Operation and "data" not in fields:
+        return operation(fields["write"])
+    return known(**fields)
 
 
 _SPECIAL: dict[str, Callable[[Any], Any]] = {

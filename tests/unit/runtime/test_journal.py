@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import stat
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from controller.core.machine import Machine
 from controller.core.messages.commands import PartitionView, UpdateMetadata
-from controller.core.messages.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
+from controller.core.messages.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell, operation
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import (
     Acknowledged,
@@ -56,6 +57,7 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.configs import BrokerConfigAddress, Config
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
 from zk_layout.znodes.topics import TopicAddress
@@ -107,7 +109,7 @@ FACTS: tuple[Fact, ...] = (
         Asked(CallId(1), DescribeCluster((TopicReference(ORDERS),)), Caller("INSIDE", "h:1")),
         Connect(B1, BrokerEpoch(2), REGISTRATION),
         Tell(B1, BrokerEpoch(2), ControllerEpoch(3), UpdateMetadata((VIEW, VIEW), ())),
-        Commit(CommitId(1), (Operation(RAISED, b"\0\xff"),), ("why",)),
+        Commit(CommitId(1), (operation(RAISED),), ("why",)),
         {B1: frozenset({B2, B1})},
         (None, True, 1.5, "text"),
     ],
@@ -301,6 +303,31 @@ def test_the_keys_of_users_are_not_in_it_and_a_replay_still_does_the_same(tmp_pa
     assert b"stored_key=" in written
     assert not any(key.encode() in written for key in keys)
     assert list(replay(read(files(tmp_path)), made)) == []
+
+
+def test_encrypted_passwords_of_brokers_are_not_in_it_in_any_form(tmp_path: Path) -> None:
+    secret = "c2VjcmV0IGFuZCBsb25n"
+    config = Config({"ssl.key.password": f"keyLength:128,encryptedPassword:{secret},iterations:4096"})
+    write = operation(Set(BrokerConfigAddress(BrokerId(3)), config, ZnodeVersion(4)))
+    seen = Observed((present(write.write.address, config, Stat(Zxid(1), Zxid(2), ZnodeVersion(4))),))
+    journal = Journal(tmp_path)
+    journal.begin(TERM)
+    journal.turned(0.0, [seen], [Commit(CommitId(1), (write,), ("why",))], NO_TIME, 0)
+    journal.close()
+
+    written = b"".join(file.read_bytes() for file in files(tmp_path))
+
+    assert b"encryptedPassword:" in written
+    for text in (secret.encode(), b64encode(catalog.encode(config))):
+        assert text not in written
+
+
+def test_the_bytes_of_a_write_follow_from_what_is_written() -> None:
+    write = operation(Set(BrokerConfigAddress(BrokerId(3)), Config({"a": "1"}), ZnodeVersion(4)))
+
+    assert from_plain(to_plain(write)) == write
+    older = {**to_plain(write), "data": to_plain(b"of an earlier release")}
+    assert from_plain(older) == Operation(write.write, b"of an earlier release")
 
 
 def made(term: Term, state: ClusterState | None = None) -> Machine:
