@@ -106,7 +106,8 @@ def spark_jars_dir() -> Path:
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise LabError(
-            "PySpark is not installed and ZooKeeper's jars are in it: pip install 'kafka-zk-controller[lab]'"
+            "PySpark is not installed, and ZooKeeper's jars are in it: "
+            "install the extra [lab] of the wheel: pip install 'kafka_zk_controller-….whl[lab]'"
         )
     return Path(spec.submodule_search_locations[0]) / "jars"
 

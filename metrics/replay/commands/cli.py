@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import msgspec
 
+from metrics.replay import INSTALL_THE_EXTRA
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from rich.progress import Progress, TaskID
@@ -60,7 +62,7 @@ def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_js
     try:
         from metrics.replay.commands.ask import story
     except ImportError as error:
-        raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
+        raise click.ClickException(f"{error}: {INSTALL_THE_EXTRA}") from error
     try:
         found = story(paths, partition, when, chroot)
     except (OSError, ValueError) as error:
@@ -177,7 +179,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
         from metrics.replay.commands.jobs import ALL, Job, named
         from metrics.replay.files.sources import in_a_line
     except ImportError as error:
-        raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
+        raise click.ClickException(f"{error}: {INSTALL_THE_EXTRA}") from error
     _check_options(as_of, diff, since, until, tables)
     settings = _settings(conf)
     if engine == LOCAL and (master is not None or settings):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from metrics.replay import INSTALL_THE_EXTRA
 from metrics.replay.files.reading import CHUNK_BYTES
 from zk_layout.storage import snapshot, txnlog
 from zk_layout.storage.damage import Damage, Unreadable
@@ -225,7 +226,7 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
         try:
             from metrics.replay.files.hdfs import connected
         except ImportError as missing:
-            raise OSError(f"{missing}: pip install 'kafka-zk-controller[replay]'") from None
+            raise OSError(f"{missing}: {INSTALL_THE_EXTRA}") from None
         name, slash, inside = rest.partition("/")
         return connected(f"{scheme}://{name}"), slash + inside or "/"
     from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types

@@ -57,7 +57,7 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
-from zk_layout.znodes.configs import BrokerConfigAddress, Config
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, UserConfigAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
 from zk_layout.znodes.topics import TopicAddress
@@ -305,11 +305,24 @@ def test_the_keys_of_users_are_not_in_it_and_a_replay_still_does_the_same(tmp_pa
     assert list(replay(read(files(tmp_path)), made)) == []
 
 
-def test_encrypted_passwords_of_brokers_are_not_in_it_in_any_form(tmp_path: Path) -> None:
-    secret = "c2VjcmV0IGFuZCBsb25n"
-    config = Config({"ssl.key.password": f"keyLength:128,encryptedPassword:{secret},iterations:4096"})
-    write = operation(Set(BrokerConfigAddress(BrokerId(3)), config, ZnodeVersion(4)))
-    seen = Observed((present(write.write.address, config, Stat(Zxid(1), Zxid(2), ZnodeVersion(4))),))
+SPELT = credential(MECHANISMS[1], b"salt", b"salted password", 4096)
+SECRET = "c2VjcmV0IGFuZCBsb25n"
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "secret"),
+    [
+        (DefaultBrokerConfigAddress(), {"ssl.key.password": f"encryptedPassword:{SECRET},iterations:4096"}, SECRET),
+        (UserConfigAddress("ann"), {"SCRAM-SHA-256": SPELT}, SPELT.partition("stored_key=")[2].partition(",")[0]),
+    ],
+    ids=["broker", "user"],
+)
+def test_secrets_in_settings_are_not_in_it_in_any_form(
+    tmp_path: Path, address: DefaultBrokerConfigAddress | UserConfigAddress, settings: dict[str, str], secret: str
+) -> None:
+    config = Config(settings)
+    write = operation(Set(address, config, ZnodeVersion(4)))
+    seen = Observed((present(address, config, Stat(Zxid(1), Zxid(2), ZnodeVersion(4))),))
     journal = Journal(tmp_path)
     journal.begin(TERM)
     journal.turned(0.0, [seen], [Commit(CommitId(1), (write,), ("why",))], NO_TIME, 0)
@@ -317,13 +330,13 @@ def test_encrypted_passwords_of_brokers_are_not_in_it_in_any_form(tmp_path: Path
 
     written = b"".join(file.read_bytes() for file in files(tmp_path))
 
-    assert b"encryptedPassword:" in written
+    assert secret.encode() in catalog.encode(config)
     for text in (secret.encode(), b64encode(catalog.encode(config))):
         assert text not in written
 
 
 def test_the_bytes_of_a_write_follow_from_what_is_written() -> None:
-    write = operation(Set(BrokerConfigAddress(BrokerId(3)), Config({"a": "1"}), ZnodeVersion(4)))
+    write = operation(Set(DefaultBrokerConfigAddress(), Config({"a": "1"}), ZnodeVersion(4)))
 
     assert from_plain(to_plain(write)) == write
     older = {**to_plain(write), "data": to_plain(b"of an earlier release")}
