@@ -48,7 +48,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	nice -n 10 $(MAKE) --no-print-directory kerberos engine & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
 	wait $$prepared; \
-	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile $(ARGS) || status=$$?; \
+	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(ARGS) || status=$$?; \
 	wait $$beside || status=$$?; \
 	cat "$$shown"; \
 	exit $$status

@@ -34,7 +34,7 @@ from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.topic_creation import ask_for
 from zk_layout.ids import TopicId, TopicName
 
-# The oldest and the newest; `make versions` walks all, `make nightly` those in between.
+# The oldest and one of the newest.
 OFTEN = ("2.4.1", "3.9.1")
 VERSIONS = (
     "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.9.1", "3.9.2",
