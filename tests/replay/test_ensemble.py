@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.demo.waiting import wait_for
 from controller.lab.errors import LabError
@@ -97,6 +98,19 @@ def patiently_created(client: KazooClient, path: str) -> None:
             time.sleep(0.2)
 
 
+def configuration_at(server: Member) -> list[str]:
+    """The members of the ensemble as this server knows them. One that does not know it is back has no vote."""
+    client = KazooClient(server.connect, timeout=60)
+    try:
+        client.start()
+        return str(client.get(CONFIG)[0].decode()).splitlines()
+    except (KazooException, KazooTimeoutError):
+        return []
+    finally:
+        client.stop()
+        client.close()
+
+
 def test_reconfiguration_and_a_new_epoch_are_read_as_the_ensemble_saw_them(ensemble: list[Member]) -> None:
     leader = next(server for server in ensemble if server.is_leader)
     leaves, stays = (server for server in ensemble if server is not leader)
@@ -107,6 +121,7 @@ def test_reconfiguration_and_a_new_epoch_are_read_as_the_ensemble_saw_them(ensem
     client.reconfig(joining=None, leaving=str(leaves.number), new_members=None)
     client.create("/without", b"2", ephemeral=True)
     client.reconfig(joining=joining, leaving=None, new_members=None)
+    wait_for(lambda: joining in configuration_at(leaves), "the server knows that it is back", timeout_s=120)
     leader.kill()
     patiently_created(client, "/after")
     client.set("/before", b"3")
