@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from controller.commands.common import CONFIG, read_settings
-from controller.commands.run import configure_logs, log_keys_not_acted_on, refuse
-from controller.process import listener_security
-from controller.settings import BadSettings
+from controller.commands.common import CONFIG
+from controller.commands.run import begin_logs, checked
 
 
 @click.command()
@@ -30,13 +28,8 @@ def observe(config: Path | None, overrides: tuple[str, ...]) -> None:
 
     Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration.
     """
-    try:
-        settings = read_settings(config, overrides)
-        listener_security.check(settings)
-    except BadSettings as error:
-        refuse(error, as_json=False)
-    configure_logs(settings.logs)
-    log_keys_not_acted_on(settings)
+    settings = checked(config, overrides, as_json=False)
+    begin_logs(settings)
     from controller.process import observer
 
     sys.exit(observer.run(settings))

@@ -64,11 +64,7 @@ def run(
     Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration. With --check-cluster: 0 it may lead, maybe with
     warnings, 1 it must not, 2 invalid configuration, 3 ZooKeeper cannot be reached.
     """
-    try:
-        settings = read_settings(config, overrides)
-        listener_security.check(settings)
-    except BadSettings as error:
-        refuse(error, as_json=(check_config or check_cluster) and output == "json")
+    settings = checked(config, overrides, as_json=(check_config or check_cluster) and output == "json")
     if check_config:
         _show_settings(settings, output)
         return
@@ -76,15 +72,29 @@ def run(
         from controller.commands import check_cluster as cluster
 
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
-    configure_logs(settings.logs)
-    log_keys_not_acted_on(settings)
+    begin_logs(settings)
     from controller.process import daemon
 
     sys.exit(daemon.run(settings, is_new_cluster=new_cluster))
 
 
-def refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
-    """Print all that is wrong, and end the process."""
+def checked(config: Path | None, overrides: tuple[str, ...], *, as_json: bool) -> Settings:
+    """The settings of a process that is about to begin; prints all that is wrong with them, and ends this one."""
+    try:
+        settings = read_settings(config, overrides)
+        listener_security.check(settings)
+    except BadSettings as error:
+        _refuse(error, as_json=as_json)
+    return settings
+
+
+def begin_logs(settings: Settings) -> None:
+    """Log as the settings say, first the keys of the configuration that do not concern this program."""
+    _configure_logs(settings.logs)
+    _log_keys_not_acted_on(settings)
+
+
+def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps({"problems": error.problems}, indent=2))
     else:
@@ -110,18 +120,16 @@ def _show_settings(found: Settings, output: str) -> None:
         click.echo(f"ignored, because a controller has no such settings: {', '.join(found.ignored)}")
 
 
-def configure_logs(wanted: LogSettings) -> None:
-    """Log as the settings say."""
+def _configure_logs(wanted: LogSettings) -> None:
     style, file = wanted.format, wanted.authorizer_file
     logs.configure(wanted.level, style)
     try:
         logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, Path(file) if file else None, style)
     except OSError as error:
-        refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
+        _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 
 
-def log_keys_not_acted_on(found: Settings) -> None:
-    """Say which keys of the configuration do not concern this program."""
+def _log_keys_not_acted_on(found: Settings) -> None:
     if found.ignored:
         log = structlog.get_logger(__name__)
         log.info("ignoring settings that a controller does not use", keys=list(found.ignored))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
-import gc
-import logging
 import os
-import signal as os_signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import assert_never
 
-import msgspec
 import structlog
 from msgspec.structs import replace
 
@@ -45,12 +41,13 @@ from controller.http.status import Status
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
+from controller.process import lifetime
 from controller.process.claimant import Claimant
+from controller.process.lifetime import Alarm
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import ReplicaZnode
 from controller.process.terms import Followed, Terms
-from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
 from controller.runtime.supervision import Troubles
@@ -67,31 +64,13 @@ from zk_layout.znodes.controller import ControllerClaim
 
 _log = structlog.get_logger(__name__)
 
-STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
-TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
 _CLOSE_WITHIN_S = 10.0
-# Keeps collections of the middle generation short and those of the oldest rare.
-COLLECTION_THRESHOLDS = (10_000, 4, 6_000)
 
 
 def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
     """Run the daemon until it is asked to stop, and return the exit code. Leads an empty ZooKeeper only if
     `is_new_cluster`."""
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # kazoo warns at every attempt; we log once what an operator has to know of the connection.
-    logging.getLogger("kazoo.client").setLevel(logging.ERROR)
-    # Shows where the process was if the service manager ends it with SIGABRT.
-    faulthandler.enable()
-    last_resort = LastResort()
-    try:
-        daemon = Daemon(settings, last_resort, is_new_cluster=is_new_cluster)
-        with asyncio.Runner(loop_factory=daemon.new_loop) as runner:
-            return runner.run(daemon.live())
-    except Exception:
-        _log.exception("the process ends because of an unhandled error")
-        return FAILED
-    finally:
-        last_resort.cancel()
+    return lifetime.run(lambda last_resort: Daemon(settings, last_resort, is_new_cluster=is_new_cluster))
 
 
 def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
@@ -130,7 +109,7 @@ class Daemon:
         self._since = time.time()
         self._troubles = Troubles()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm()
         self._assemble(settings)
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
@@ -218,17 +197,11 @@ class Daemon:
 
     async def live(self) -> int:
         """Stand by, lead, and stand by again until asked to stop; return the exit code."""
-        loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:
-            # nohup, for one, ignores SIGHUP.
-            if os_signal.getsignal(number) is not os_signal.SIG_IGN:
-                loop.add_signal_handler(number, self._stop_requested, f"{number.name} received")
-        for number in TELL_SIGNALS:
-            loop.add_signal_handler(number, self._log_state, number.name)
+        lifetime.answer_signals(self._stop_requested, self.status)
         try:
             if not await self._listen():
                 return FAILED
-            self._service_manager.ready(loop)
+            self._service_manager.ready(asyncio.get_running_loop())
             return await self._live()
         finally:
             await self._close()
@@ -284,14 +257,6 @@ class Daemon:
         self._is_stopping = True
         self._happened(StopAsked(reason))
 
-    def _log_state(self, signal: str) -> None:
-        """Log the state of the process and where each task and thread is."""
-        _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
-        for place, count in stacks.of_tasks():
-            _log.info("tasks", count=count, at=place)
-        for name, place in stacks.of_threads():
-            _log.info("thread", name=name, at=place)
-
     async def _listen(self) -> bool:
         try:
             await self._exporter.start()
@@ -326,7 +291,7 @@ class Daemon:
                 case Say(severity, text, details):
                     _log.log(severity, text, **details)
                 case WakeAt(at):
-                    self._wake_at(at)
+                    self._alarm.ring(at, partial(self._happened, Woken()))
                 case Exit(code):
                     if self._last_resort is not None:
                         self._last_resort.end_within(self._end_within_s, code)
@@ -335,11 +300,6 @@ class Daemon:
                     self._orders.put_nowait(order)
                 case _:
                     assert_never(order)
-
-    def _wake_at(self, at: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(at, self._happened, Woken())
 
     async def _carry_out_orders(self, tasks: asyncio.TaskGroup) -> int:
         """Carry out orders one at a time. A claim runs beside them, so that an exit need not wait for its outcome."""
@@ -391,8 +351,7 @@ class Daemon:
                 assert_never(order)
 
     async def _close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await self._server.close()
         await self._claimant.close()
         self._monitoring.stop()

@@ -6,15 +6,11 @@ Source: none in Kafka, whose standby brokers know nothing of a cluster that they
 from __future__ import annotations
 
 import asyncio
-import faulthandler
-import gc
-import logging
 import os
-import signal as os_signal
 import time
+from functools import partial
 from typing import Final
 
-import msgspec
 import structlog
 from msgspec.structs import replace
 
@@ -35,13 +31,13 @@ from controller.http.access import http_access, log_openness
 from controller.http.server import Exporter, Readers
 from controller.http.status import Status
 from controller.monitoring.monitoring import Monitoring
+from controller.process import lifetime
 from controller.process.claimant import Claimant
-from controller.process.daemon import COLLECTION_THRESHOLDS, STOP_SIGNALS, TELL_SIGNALS
 from controller.process.dry_term import DryTerm, DryTermParts
+from controller.process.lifetime import Alarm
 from controller.process.listener_security import dialer_of
 from controller.process.machine_settings import machine_settings
 from controller.process.preflight import preflight_of
-from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.reclaiming import collect, dismantle
 from controller.runtime.service_manager import ServiceManager
@@ -63,19 +59,7 @@ _log = structlog.get_logger(__name__)
 
 def run(settings: Settings) -> int:
     """Observe until asked to stop, and return the exit code."""
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-    logging.getLogger("kazoo.client").setLevel(logging.ERROR)
-    faulthandler.enable()
-    last_resort = LastResort()
-    try:
-        observer = Observer(settings, last_resort)
-        with asyncio.Runner(loop_factory=observer.new_loop) as runner:
-            return runner.run(observer.live())
-    except Exception:
-        _log.exception("the process ends because of an unhandled error")
-        return FAILED
-    finally:
-        last_resort.cancel()
+    return lifetime.run(partial(Observer, settings))
 
 
 class Observer:
@@ -93,7 +77,7 @@ class Observer:
         self._since = time.time()
         self._troubles = Troubles()
         self._ended: asyncio.Queue[int] = asyncio.Queue()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm()
         self._obstacles: tuple[str, ...] = ()
         self._term: DryTerm | None = None
         self._is_loaded = False
@@ -132,16 +116,11 @@ class Observer:
 
     async def live(self) -> int:
         """Follow the cluster until asked to stop; return the exit code."""
-        loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:
-            if os_signal.getsignal(number) is not os_signal.SIG_IGN:
-                loop.add_signal_handler(number, self._stop_requested, f"{number.name} received")
-        for number in TELL_SIGNALS:
-            loop.add_signal_handler(number, self._log_state, number.name)
+        lifetime.answer_signals(self._stop_requested, self.status)
         try:
             if not await self._listen():
                 return FAILED
-            self._service_manager.ready(loop)
+            self._service_manager.ready(asyncio.get_running_loop())
             async with asyncio.TaskGroup() as tasks:
                 parts = [tasks.create_task(self._claimant.reach()), tasks.create_task(self._follow())]
                 code = await self._ended.get()
@@ -207,7 +186,7 @@ class Observer:
                 case Say(severity, text, details):
                     _log.log(severity, text, **details)
                 case WakeAt(at):
-                    self._wake_at(at)
+                    self._alarm.ring(at, partial(self._happened, Woken()))
                 case Exit(code):
                     self._ended.put_nowait(code)
                 case _:
@@ -220,23 +199,11 @@ class Observer:
         self._obstacles = obstacles
         self._has_looked.set()
 
-    def _wake_at(self, at: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(at, self._happened, Woken())
-
     def _stop_requested(self, reason: str) -> None:
         self._service_manager.stopping()
         if self._last_resort is not None:
             self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
         self._happened(StopAsked(reason))
-
-    def _log_state(self, signal: str) -> None:
-        _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
-        for place, count in stacks.of_tasks():
-            _log.info("tasks", count=count, at=place)
-        for name, place in stacks.of_threads():
-            _log.info("thread", name=name, at=place)
 
     # ---- following --------------------------------------------------------------------------------------------
 
@@ -294,8 +261,7 @@ class Observer:
         return True
 
     async def _close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await self._claimant.close()
         self._monitoring.stop()
         await self._exporter.stop()

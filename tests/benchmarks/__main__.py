@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 import msgspec
 
-from controller.process.daemon import COLLECTION_THRESHOLDS
+from controller.process.lifetime import COLLECTION_THRESHOLDS
 from tests.benchmarks import crowds, fail_over, machine, planning, reassigning, replaying, turns
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours

@@ -26,7 +26,7 @@ from msgspec import Struct
 from controller.core.clients.refusal import refusal
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import DescribeCluster
-from controller.process.daemon import COLLECTION_THRESHOLDS
+from controller.process.lifetime import COLLECTION_THRESHOLDS
 from controller.settings.limits import Limits
 from controller.wire.any_node import decode_config_resources
 from controller.wire.apis import COMMANDS, CONFIGS

@@ -23,7 +23,7 @@ from rich.progress import track
 from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect, Tell
 from controller.core.messages.events import Event
-from controller.process.daemon import COLLECTION_THRESHOLDS
+from controller.process.lifetime import COLLECTION_THRESHOLDS
 from tests.fuzz.captures import captured
 from tests.fuzz.mutations import hostile
 from tests.scenarios.commands import obey
