@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import kazoo.exceptions as kazoo_errors
@@ -223,8 +223,7 @@ class Bridge:
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
         """Watch the data of many znodes. One that has changed since, or is missing, causes an event at once."""
-        for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
-            self._data_watches.update(request.data)
+        for request in self._watches(paths, since):
             self.submit(request, lambda _: None)
 
     async def watch_data_since(self, paths: Iterable[str], since: Zxid) -> None:
@@ -233,9 +232,13 @@ class Bridge:
         Raises:
             SessionEnded: the session has ended.
         """
+        for request in self._watches(paths, since):
+            await self.read(request)
+
+    def _watches(self, paths: Iterable[str], since: Zxid) -> Iterator[protocol.SetWatches]:
         for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
             self._data_watches.update(request.data)
-            await self.read(request)
+            yield request
 
     def watch_creation(self, paths: Iterable[str]) -> None:
         """Watch many missing znodes. One that exists by now causes an event at once."""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from controller.core.announcing.announcements import Making
 from controller.core.state.brokers import NO_BROKERS, Broker
 from controller.core.state.topics import Partition
-from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 
 class BrokersMemory(Struct, frozen=True, eq=False):
@@ -104,19 +104,16 @@ class BrokersMemory(Struct, frozen=True, eq=False):
         isr = held.state.isr if held.state is not None else ()
         former_isr = former.state.isr if former.state is not None else ()
         adding, caught_up = held.assignment.adding, self.caught_up.get(at, NO_BROKERS)
-        self._note_left(at, (*former.assignment.replicas, *former_isr), (*held.assignment.replicas, *isr))
-        if adding or caught_up:
-            _keep(self.caught_up, at, frozenset(r for r in adding if r in isr or r in caught_up))
-        deleted = self.logs_deleted.get(at, NO_BROKERS)
-        if deleted:
-            joined = [r for r in isr if r not in former_isr]
-            replicas = held.assignment.replicas
-            _keep(self.logs_deleted, at, frozenset(r for r in deleted if r in replicas and r not in joined))
-
-    def _note_left(self, at: TopicPartition, before: Replicas, now: Replicas) -> None:
-        left = [r for r in before if r not in now and r not in self.logs_deleted.get(at, NO_BROKERS)]
+        replicas, deleted = held.assignment.replicas, self.logs_deleted.get(at, NO_BROKERS)
+        before = (*former.assignment.replicas, *former_isr)
+        left = [r for r in before if r not in replicas and r not in isr and r not in deleted]
         if left:
             self.logs_left[at] = self.logs_left.get(at, NO_BROKERS).union(left)
+        if adding or caught_up:
+            _keep(self.caught_up, at, frozenset(r for r in adding if r in isr or r in caught_up))
+        if deleted:
+            joined = [r for r in isr if r not in former_isr]
+            _keep(self.logs_deleted, at, frozenset(r for r in deleted if r in replicas and r not in joined))
 
     def forget_topic(self, name: TopicName, numbers: Collection[PartitionId]) -> None:
         """Forget a deleted topic's partitions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from controller.core.elections import leader_election
 from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.requests import Election
+from controller.core.stage import in_force
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, raised
 
@@ -32,7 +33,8 @@ def _preferred(case: Case, cluster: Cluster) -> Change | Refusal:
     if state is not None and state.leader == preferred:
         return NOT_NEEDED
     # A request may come before a dead broker's pass has reached the partition.
-    in_sync = () if state is None else leader_election.online_in_sync(case, state, cluster)
+    replicas = in_force(case.assignment, state).replicas
+    in_sync = () if state is None else leader_election.online_in_sync(case, state, replicas, cluster)
     if state is None or preferred not in in_sync:
         text = (
             f"{_failed(case, 'PreferredReplicaPartitionLeaderElectionStrategy')}: {preferred} is offline or not in sync"

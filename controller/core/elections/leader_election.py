@@ -22,7 +22,8 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     state = case.state
     if state is None:
         return None
-    replicas, in_sync = in_force(case.assignment, state).replicas, online_in_sync(case, state, cluster)
+    replicas = in_force(case.assignment, state).replicas
+    in_sync = online_in_sync(case, state, replicas, cluster)
     if cluster.is_online(state.leader, case.at) and state.leader in replicas:
         return _shrink(case, state, in_sync, cluster)
     leader = next((r for r in replicas if r in in_sync), None)
@@ -35,9 +36,8 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     return _unclean(case, state, replicas, cluster)
 
 
-def online_in_sync(case: Case, state: PartitionState, cluster: Cluster) -> Replicas:
-    """The members of the ISR that can serve, and are replicas."""
-    replicas = in_force(case.assignment, state).replicas
+def online_in_sync(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Replicas:
+    """The members of the ISR that can serve, and are among these replicas."""
     return tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))
 
 

@@ -31,9 +31,9 @@ from controller.core.transactions.proposal import (
     Atom,
     Outcome,
     Proposal,
-    Refused,
     Subject,
     Unwritable,
+    is_unwritten,
     topic_subject,
 )
 from controller.core.turn.shared import Shared
@@ -300,7 +300,7 @@ class ReassignmentFolder(TopicDuty):
         showed a former move. A child that was deleted by a part of a step of ours was not removed by another process.
         """
         gone = self._gone.pop(step.name, {})
-        if not isinstance(outcome, Accepted) and not (isinstance(outcome, Refused) and outcome.may_be_written):
+        if is_unwritten(outcome):
             self._deleting.pop(step.name, None)
             if gone:
                 self._removed.setdefault(step.name, {}).update(gone)

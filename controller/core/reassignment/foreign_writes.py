@@ -21,7 +21,7 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule, listed, raised
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.transactions.proposal import Accepted, Outcome, Refused
+from controller.core.transactions.proposal import Accepted, Outcome, is_unwritten
 from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, TopicAddress
@@ -66,7 +66,7 @@ class ForeignWrites(TopicDuty):
         replaced = self._replaced.pop(step.name, None)
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
-        elif replaced is not None and not (isinstance(outcome, Refused) and outcome.may_be_written):
+        elif replaced is not None and is_unwritten(outcome):
             self._unwritten[step.name] = replaced
             self._ours.pop(step.name, None)
 
@@ -113,10 +113,7 @@ class ForeignWrites(TopicDuty):
             is_as_before = self._topics.put_back(topic.name, number, expected) == former
             if is_as_before and number in changes.partitions.get(topic.name, ()):
                 changes.untouch(topic.name, number)
-        if lost:
-            self._overwritten.setdefault(topic.name, {}).update(dict.fromkeys(lost))
-            self._agenda.add(topic.name, lost)
-            out.add(_notice(topic, lost))
+        self._note_lost(topic, lost, out)
 
     def _expected(self, name: TopicName, number: PartitionId, before: Assignment, found: Assignment) -> Assignment:
         ours = self._ours.get(name, {}).get(number)
@@ -136,9 +133,13 @@ class ForeignWrites(TopicDuty):
                 lost[number] = held.assignment
                 changes.touch(name, number, held)
                 self._topics.put_back(name, number, before)
+        self._note_lost(topic, lost, out)
+
+    def _note_lost(self, topic: TopicView, lost: Assignments, out: Outbox) -> None:
+        """Have what was put back written to the topic's znode, and report it."""
         if lost:
-            self._overwritten.setdefault(name, {}).update(dict.fromkeys(lost))
-            self._agenda.add(name, lost)
+            self._overwritten.setdefault(topic.name, {}).update(dict.fromkeys(lost))
+            self._agenda.add(topic.name, lost)
             out.add(_notice(topic, lost))
 
     def _keep(self, name: TopicName, ours: Assignments) -> None:

@@ -93,3 +93,8 @@ class TooLarge(Unwritable, frozen=True):
 
 
 Outcome = Accepted | Refused | Unwritable
+
+
+def is_unwritten(outcome: Outcome) -> bool:
+    """Whether certainly nothing of a proposal was written: what looks like it in ZooKeeper is from another process."""
+    return isinstance(outcome, Unwritable) or (isinstance(outcome, Refused) and not outcome.may_be_written)
