@@ -20,7 +20,7 @@ from controller.demo.waiting import wait_for
 from controller.lab.errors import LabError
 from controller.lab.java import SMALL_SERVER
 from controller.lab.ports import free_port
-from controller.lab.zookeeper import ZooKeeperSettings
+from controller.lab.zookeeper import ZooKeeperSettings, zookeeper_client
 from metrics.replay.commands.jobs import ALL, Job, run
 from metrics.replay.engine.engines import Local
 from metrics.replay.files.sources import stored_files
@@ -100,15 +100,11 @@ def patiently_created(client: KazooClient, path: str) -> None:
 
 def configuration_at(server: Member) -> list[str]:
     """The members of the ensemble as this server knows them. One that does not know it is back has no vote."""
-    client = KazooClient(server.connect, timeout=60)
     try:
-        client.start()
-        return str(client.get(CONFIG)[0].decode()).splitlines()
+        with zookeeper_client(server.connect) as client:
+            return str(client.get(CONFIG)[0].decode()).splitlines()
     except (KazooException, KazooTimeoutError):
         return []
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_reconfiguration_and_a_new_epoch_are_read_as_the_ensemble_saw_them(ensemble: list[Member]) -> None:
