@@ -16,6 +16,7 @@ STEPS = "controller/core/steps/steps.py"
 QUARANTINES = "controller/core/steps/quarantined_topics.py"
 TRANSACTIONS = "controller/core/transactions/owner.py"
 PACKING = "controller/core/transactions/packing.py"
+LOSSES = "controller/core/transactions/losses.py"
 
 MUTANTS = (
     Mutant(
@@ -248,5 +249,12 @@ MUTANTS = (
         "                if to_watch:",
         "                if to_watch and out.is_over:",
         (story("reassignment_znode_deleted_at_once"),),
+    ),
+    Mutant(
+        "takes the answer to a small write for a sign that a large one fits",
+        LOSSES,
+        "if size_bytes >= ALIKE_SHARE * last_bytes:",
+        "if size_bytes:",
+        (unit("transactions"),),
     ),
 )
