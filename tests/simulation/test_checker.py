@@ -27,6 +27,7 @@ from controller.core.transactions.proposal import Proposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
 from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
+from tests.simulation.announcements import OFTEN
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
 from tests.simulation.elections import unfounded
@@ -236,6 +237,35 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
+
+
+@pytest.mark.parametrize("may_be_written", [True, False])
+def test_a_broker_gets_the_same_again_and_again_only_where_what_it_wants_may_not_be_written(
+    may_be_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, broker, model = World(0), BrokerId(1), SimpleNamespace(without_log={AT: LeaderEpoch(1)})
+    monkeypatch.setattr(world.brokers[broker], "model", model)
+    monkeypatch.setattr(world.refusals, "excuses", lambda at, _: at == AT and not may_be_written)
+    view = PartitionView(
+        AT.topic,
+        None,
+        AT.partition,
+        ControllerEpoch(1),
+        NO_LEADER,
+        LeaderEpoch(1),
+        (),
+        PartitionEpoch(1),
+        0,
+        (),
+        (),
+        (),
+    )
+    tell = Tell(broker, BrokerEpoch(1), ControllerEpoch(1), UpdateMetadata((view,), ()))
+    for _ in range(OFTEN):
+        world.checker.announcements._is_no_repetition(tell, (view,))
+
+    with pytest.raises(Broken, match="th time") if may_be_written else nullcontext():
+        world.checker.announcements._is_no_repetition(tell, (view,))
 
 
 class Withdrawn:
