@@ -17,6 +17,7 @@ from controller.core.messages.commands import LeaderAndIsr, PartitionView, Repli
 from controller.core.messages.effects import Answer, Commit, Delete, Effect, Notice, Set, Tell, Write, operation
 from controller.core.messages.events import CommitId, Event, Observed
 from controller.core.messages.requests import ControlledShutdown
+from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
@@ -526,6 +527,23 @@ def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
     checker.answers.forced[AT] = None
     checker._state_follows(AT, before, after, session)
     assert AT in checker.lost
+
+
+@pytest.mark.parametrize(
+    ("is_forced", "at_once", "is_excused"), [(True, 6, True), (False, 6, False), (True, WRITES_A_TRANSACTION, False)]
+)
+def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
+    is_forced: bool, at_once: int, is_excused: bool
+) -> None:
+    world, (one, two) = World(0), (BrokerId(1), BrokerId(2))
+    world.plan, checker = msgspec.structs.replace(world.plan, writes_a_transaction=at_once), world.checker
+    before = Topic({AT.partition: Assignment((one, two))})
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
+    checker.states[AT] = PartitionState(one, LeaderEpoch(3), ControllerEpoch(1), (one,))
+    checker.answers.forced.update({AT: None} if is_forced else {})
+
+    with nullcontext() if is_excused else pytest.raises(Broken, match="no in-sync replica among"):
+        checker._nobody_left_early(before, dict(checker.states), AT.topic)
 
 
 def test_a_dead_broker_stays_in_the_isr_only_while_its_leader_cannot_be_informed() -> None:
