@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -325,6 +325,32 @@ def test_a_replica_that_is_not_in_sync_is_seen_where_nothing_prevents_that_its_l
 ) -> None:
     with pytest.raises(Broken, match=r"live replicas \[3\]"):
         at_rest(overwritten(monkeypatch, **case))
+
+
+def test_a_topic_is_led_unless_the_age_of_the_request_to_delete_it_may_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, request, assignment = World(0), TopicDeletionAddress(AT.topic).path, Assignment((BrokerId(1),))
+    session, live = (
+        world.zookeeper.open_session(),
+        {BrokerId(1): cast(Any, SimpleNamespace(is_offline=lambda _: False))},
+    )
+
+    def write(operation: MakeNode | RemoveNode) -> None:
+        world.zookeeper.multi(session, [operation])
+        world.checker.after_step()
+
+    write(MakeNode(request))
+    write(MakeNode(TopicAddress(AT.topic).path, catalog.encode(Topic({AT.partition: assignment}))))
+    rights = world.refusals._rights_of(AT.topic, AT.partition)
+    monkeypatch.setattr(world.refusals, "_of_some_topic", lambda: tuple(r for r in rights if r.path == request))
+    monkeypatch.setattr("tests.simulation.refusals.LEFT_FOR_GOOD", 1.0)
+    world.refusals.heal()
+    _is_at_rest(world, AT, assignment, live)
+
+    write(RemoveNode(request))
+    with pytest.raises(Broken, match="never given a leader"):
+        _is_at_rest(world, AT, assignment, live)
 
 
 class Withdrawn:
