@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controller.core.candidacy import events
 from controller.core.candidacy.migrating import MigrationPhase
+from controller.core.candidacy.successor import WAIT_S
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight.brokers_protocol import BrokersProtocol, BrokersSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
@@ -21,7 +22,7 @@ from controller.runtime.supervision import Troubles, reason_of
 from controller.settings.claiming import ClaimSettings
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
-from controller.zk import inspection
+from controller.zk import handing_over, inspection
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
@@ -66,6 +67,9 @@ class Claimant:
         self._own_id = settings.own_id
         self._registration = settings.registration
         self._give_up_s = settings.request_timeout_s
+        self._hand_over_s = WAIT_S
+        self._may_be_named = False
+        self._handing_over: asyncio.Timeout | None = None
         self._preflight = preflight
         self._set_protocol = parse_wanted(settings.protocol)
         self._brokers_protocol = BrokersProtocol()
@@ -334,10 +338,34 @@ class Claimant:
         except (Refused, SessionEnded) as error:
             _log.warning("cannot read the cluster's id", reason=str(error))
 
+    async def hand_over(self, claimed: events.Claimed) -> None:
+        """Name a standby as successor, and wait for it to lead, at most for a second; without one, do nothing."""
+        try:
+            self._may_be_named = True
+            async with asyncio.timeout(self._hand_over_s) as self._handing_over:
+                replaced_by = await handing_over.hand_over(
+                    self.bridge, self._own_id, claimed.fence_version, self._named
+                )
+            if replaced_by is not None:
+                _log.info("the successor leads", successor=replaced_by)
+        except TimeoutError:
+            _log.warning("no successor takes over; giving up /controller to whoever is first")
+        except (Disconnected, SessionEnded, Refused) as error:
+            _log.warning("no successor can be named", reason=str(error))
+        finally:
+            self._handing_over = None
+
+    @staticmethod
+    def _named(to: int) -> None:
+        _log.info("waiting for a successor to take over", successor=to)
+
     async def give_up(self, claimed: events.Claimed) -> bool:
         """Delete `/controller` and our registration if they are still ours. False if ZooKeeper does not answer."""
         try:
             async with asyncio.timeout(self._give_up_s) as self._patience:
+                if self._may_be_named:
+                    await handing_over.withdraw(self.bridge)
+                    self._may_be_named = False
                 was_held = await self._session.release(claimed.fence_version)
             if was_held:
                 _log.info("gave up /controller")
@@ -349,11 +377,13 @@ class Claimant:
         return True
 
     def cut_short(self) -> None:
-        """Cut short the wait for ZooKeeper to confirm that a claim was given up."""
+        """Wait for no successor, and not for long for ZooKeeper to confirm that a claim was given up."""
         self._give_up_s = min(self._give_up_s, HASTE_S)
-        if self._patience is not None and not self._patience.expired():
-            with contextlib.suppress(RuntimeError):  # it has ended
-                self._patience.reschedule(asyncio.get_running_loop().time() + HASTE_S)
+        self._hand_over_s = 0.0
+        for patience, for_s in ((self._patience, HASTE_S), (self._handing_over, 0.0)):
+            if patience is not None and not patience.expired():
+                with contextlib.suppress(RuntimeError):  # it has ended
+                    patience.reschedule(asyncio.get_running_loop().time() + for_s)
 
     async def close(self) -> None:
         """End the session; ZooKeeper then removes our ephemeral znodes."""

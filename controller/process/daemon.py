@@ -341,8 +341,8 @@ class Daemon:
                 self._terms.serve(self._server)
             case Drain():
                 self._terms.drain()
-            case Release():
-                await self._terms.end(self._server, is_graceful=True)
+            case Release(names_successor):
+                await self._terms.end(self._server, is_graceful=True, names_successor=names_successor)
             case Renew():
                 await self._terms.end(self._server, is_graceful=False, keeps_claim=True)
             case Abandon():

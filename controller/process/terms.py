@@ -85,11 +85,14 @@ class Terms:
         if self._term is not None:
             self._term.resign()
 
-    async def end(self, server: Server, *, is_graceful: bool, keeps_claim: bool = False) -> None:
+    async def end(
+        self, server: Server, *, is_graceful: bool, keeps_claim: bool = False, names_successor: bool = False
+    ) -> None:
         """End the term, if one has begun, and give up the claim. If graceful, first deliver the brokers' remaining
         commands.
 
-        With `keeps_claim`, `/controller` stays ours, so that this process can claim another term over it.
+        With `names_successor`, a standby is first asked to take over. With `keeps_claim`, `/controller` stays ours, so
+        that this process can claim another term over it.
         """
         term, self._term = self._term, None
         server.refuse_all()
@@ -101,6 +104,8 @@ class Terms:
         if not is_graceful:
             self._claimant.doubt()
         if self._claimed is not None and not keeps_claim:
+            if names_successor:
+                await self._claimant.hand_over(self._claimed)
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None
             else:

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, holder, wait_until
+from tests.cluster.replica import Replica, content, holder, wait_until
 
 NOBODY_LEADS = 1
+STOPS_ON_A_BUSY_MACHINE = 3
 
 
 def command(*arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -74,6 +76,42 @@ def test_every_replica_is_shown_and_a_certain_one_leads_when_asked(
     wait_until(lambda: holder(zk) in cluster_3_9.brokers, "a broker ruled again")
     code, report, _ = command("status", *where)
     assert (code, report["replicas"], report["is_ours"]) == (NOBODY_LEADS, {}, False)
+
+
+def is_succeeded_in_time(first: Replica, second: Replica, zk: KazooClient) -> bool:
+    """Whether the standby replaces the leader that stops; false if a busy machine took longer than a second."""
+    wait_until(lambda: "active" in (first.phase, second.phase), "one of them led")
+    leader, standby = (first, second) if first.phase == "active" else (second, first)
+    standby.await_phase("standby")
+    shown = f"/kafka_zk_controller/replicas/{standby.broker_id}"
+    wait_until(lambda: content(zk, shown).get("is_ready"), "it was announced")
+    epoch, offset = int(zk.get("/controller_epoch")[0]), standby.log_size()
+
+    leader.process.stop()
+
+    standby.await_phase("active")
+    wait_until(lambda: not zk.exists("/kafka_zk_controller/switchover"), "the request had gone")
+    told = [line["event"] for line in leader.log() if "successor" in line["event"]]
+    assert told[0] == "waiting for a successor to take over"
+    if told[1] != "the successor leads":
+        leader.process.start()
+        return False
+    (claim,) = [line for line in standby.log(offset) if line["event"].startswith("standby → contending")]
+    assert claim["why"] == "this replica is asked to lead instead of another"
+    assert int(zk.get("/controller_epoch")[0]) == epoch + 1
+    return True
+
+
+@pytest.mark.parametrize("cluster", ["3_9", pytest.param("2_4", marks=pytest.mark.thorough)], indirect=True)
+def test_a_leader_that_stops_leaves_nothing_to_native_controllers(
+    cluster: LocalCluster, zk: KazooClient, tmp_path: Path
+) -> None:
+    with (
+        Replica(cluster.zookeeper_connect, tmp_path, 901, inter_broker_protocol_version="auto") as first,
+        Replica(cluster.zookeeper_connect, tmp_path, 902, inter_broker_protocol_version="auto") as second,
+    ):
+        assert any(is_succeeded_in_time(first, second, zk) for _ in range(STOPS_ON_A_BUSY_MACHINE))
+        assert holder(zk) in (901, 902)
 
 
 def test_without_a_zookeeper_both_say_so() -> None:

@@ -36,9 +36,11 @@ from controller.core.messages.events import Asked, CallId, Committed, Conflicted
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
 from controller.following.cluster import ClusterFollower
+from controller.http.status import Status
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
+from controller.process.replica_znode import ReplicaZnode
 from controller.process.term import TermParts
 from controller.process.terms import Followed, Terms
 from controller.runtime.pump import Took
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 CLAIM = "/controller"
 RELEASED = "/kafka_zk_controller/released"
 SWITCHOVER = "/kafka_zk_controller/switchover"
+OWN = (SWITCHOVER, "/kafka_zk_controller/replicas")
 PROTOCOL = "3.9"
 NOT_ANSWERED = None
 DRAIN_LOOK_S = 0.05
@@ -336,10 +339,7 @@ class _Terms(Terms):
 
 
 class Silent:
-    """Announces no replica and follows neither ACLs nor quotas, on which no decision depends."""
-
-    async def keep(self) -> None:
-        """Nothing."""
+    """Follows neither ACLs nor quotas, on which no decision depends."""
 
     async def follow(self) -> None:
         """There are no quotas."""
@@ -381,7 +381,10 @@ class Process(Daemon):
         exporter: Any = NoExporter()
         self._exporter = exporter
         silent: Any = Silent()
-        self._announcing = self._quotas = self._access_log = silent
+        self._quotas = self._access_log = silent
+        self._announcing = ReplicaZnode(
+            controller.own_id, lambda: self.claimant.bridge if self.claimant.may_write else None, self.status, ("", 0)
+        )
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller
@@ -389,6 +392,11 @@ class Process(Daemon):
         client = kazoo_client(settings, controller.world.network, self._loop, controller.dial)
         client._connection.abandoned = controller.abandoned
         return Bridge(settings, client)
+
+    def status(self) -> Status:
+        """What its znode shows; the time of day is not simulated."""
+        candidacy = self._candidacy
+        return Status(candidacy.phase, self._own_id, None, None, False, candidacy.is_ready, 0.0, candidacy.reason)
 
     @property
     def leads_without_session(self) -> bool:
@@ -616,7 +624,7 @@ class Controller:
             act, self.at_next_claim = self.at_next_claim, None
             if act is not None:
                 self.world.clock.after(0.0, act)
-        if done.errors or any(path == CLAIM or path.startswith("/brokers/ids/") for path in written):
+        if done.errors or any(path == CLAIM or path.startswith(("/brokers/ids/", *OWN)) for path in written):
             return
         while self.submitted:
             commit = self.submitted.popleft()

@@ -1,7 +1,7 @@
 """Which replicas of this controller run, and in which state is each?
 
 Our own ephemeral znodes `/kafka_zk_controller/replicas/<broker.id>`, each written by the replica itself, for people
-and tools. No decision rests on them.
+and tools. A leader that stops finds its successor among them; no other decision rests on them.
 """
 
 from __future__ import annotations

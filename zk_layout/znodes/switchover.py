@@ -1,6 +1,7 @@
 """Which replica should replace the leader?
 
-Our own znode `/kafka_zk_controller/switchover`, ephemeral: it lives as long as the command waits for the switchover.
+Our own znode `/kafka_zk_controller/switchover`, ephemeral: it lives as long as the command `switchover`, or a leader
+that stops, waits for the switchover.
 """
 
 from __future__ import annotations

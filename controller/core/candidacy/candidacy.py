@@ -239,7 +239,7 @@ class Candidacy:
         if self.phase is Phase.STANDBY:
             return  # at the start our own former session may still hold the id; the first claim waits for it
         if self._stop is not None:
-            self._end(Why.STOPPED, self._stop, OK, *([orders.Release()] if isinstance(outcome, Claimed) else []))
+            self._end(Why.STOPPED, self._stop, OK, *([self._release()] if isinstance(outcome, Claimed) else []))
             return
         match outcome:
             case Claimed(epoch):
@@ -324,7 +324,14 @@ class Candidacy:
             self._orders.append(orders.Renew())
             self._give_up_at = now + self._settings.session_timeout_s  # unless the next term has begun by then
         elif self.phase is Phase.RESIGNING:
-            self._end(why, "", OK, orders.Release())
+            self._end(why, "", OK, self._release() if why is Why.DRAINED else orders.Release())
+
+    def _release(self) -> orders.Release:
+        """Give up `/controller` because this process stops: to a standby, unless a native controller is to lead, or
+        ZooKeeper is away."""
+        is_away = self._silent_at is not None or self._known.is_failing
+        is_for_natives = self._unsound is not None or (self.holder is not None and self.holder.is_released)
+        return orders.Release(names_successor=not is_away and not is_for_natives)
 
     def _stop_asked(self, reason: str, now: float) -> None:
         if self._stop is not None:
@@ -338,7 +345,7 @@ class Candidacy:
                 # The claim's outcome decides what to release; after this time the session's end releases everything.
                 self._finish_at = now + self._settings.session_timeout_s
             case Phase.LOADING:
-                self._end(Why.STOPPED, reason, OK, orders.Release())
+                self._end(Why.STOPPED, reason, OK, self._release())
             case Phase.ACTIVE:
                 self._drain(Phase.RESIGNING, Why.STOPPED, reason, now)
             case Phase.HANDING_BACK | Phase.RENEWING:

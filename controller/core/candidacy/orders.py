@@ -45,7 +45,12 @@ class Drain(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True):
-    """End the term once brokers have received its commands, and give up `/controller` and the registration."""
+    """End the term once brokers have received its commands, and give up `/controller` and the registration.
+
+    `names_successor`: first ask a standby of ours to lead, and wait for it a moment.
+    """
+
+    names_successor: bool = False
 
 
 class Renew(Struct, frozen=True):

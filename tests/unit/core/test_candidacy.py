@@ -127,6 +127,7 @@ TO_CONTEND: Sequence[Event] = (Watching(), VACANT)
 TO_LOAD: Sequence[Event] = (*TO_CONTEND, claimed())
 TO_LEAD: Sequence[Event] = (*TO_LOAD, mine(), TermLoaded("at once"))
 TO_RESIGN: Sequence[Event] = (*TO_LEAD, StopAsked("SIGTERM received"))
+TO_SUCCESSOR = Release(names_successor=True)
 TO_HAND_BACK: Sequence[Event] = (*TO_LEAD, mine(is_released=True))
 
 
@@ -527,7 +528,7 @@ def test_what_comes_while_a_term_is_renewed_goes_before() -> None:
     assert released.hears(TermDrained()) == [Release()]
 
     stopped = Replica(*renewing, StopAsked("SIGTERM"))
-    assert stopped.hears(TermDrained()) == [Release(), Exit(OK)]
+    assert stopped.hears(TermDrained()) == [TO_SUCCESSOR, Exit(OK)]
 
     unsound = Replica(*renewing, Unsound("no broker"))
     assert unsound.hears(TermDrained()) == [Release()]
@@ -641,13 +642,13 @@ def test_a_stop_in_standby_ends_the_process(before: Sequence[Event]) -> None:
 
 
 def test_a_stop_while_loading_gives_the_claim_up_at_once() -> None:
-    assert Replica(*TO_LOAD).hears(StopAsked("SIGTERM received")) == [Release(), Exit(OK)]
+    assert Replica(*TO_LOAD).hears(StopAsked("SIGTERM received")) == [TO_SUCCESSOR, Exit(OK)]
 
 
 @pytest.mark.parametrize(
     ("outcome", "orders"),
     [
-        (claimed(), [Release(), Exit(OK)]),
+        (claimed(), [TO_SUCCESSOR, Exit(OK)]),
         (Lost(TAKEN), [Exit(OK)]),
         (ClaimFailed("expired"), [Exit(OK)]),
         (IdClash("ours", True), [Exit(OK)]),
@@ -672,7 +673,7 @@ def test_a_stop_while_claiming_does_not_wait_for_longer_than_a_session() -> None
 @pytest.mark.parametrize(
     ("end", "orders"),
     [
-        (TermDrained(), [Release(), Exit(OK)]),
+        (TermDrained(), [TO_SUCCESSOR, Exit(OK)]),
         (another(6), [Release(), Exit(OK)]),
         (TermFailed("a bug"), [Release(), Exit(OK)]),
         (SessionLost(), [Abandon(), Exit(OK)]),
@@ -719,6 +720,27 @@ def test_what_is_in_flight_has_no_more_time_because_of_a_stop() -> None:
 
     assert replica.wake_at == due
     assert replica.sleeps() == [Release(), Exit(OK)]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        mine(is_released=True),
+        Unsound("a KRaft quorum waits"),
+        Suspended(),
+        HolderUnknown("NOAUTH"),
+    ],
+)
+def test_a_leader_that_stops_names_no_successor_where_none_is_wanted_or_zookeeper_cannot_be_told(before: Event) -> None:
+    replica = Replica(*TO_LEAD, before, StopAsked("SIGTERM received"))
+
+    assert replica.hears(TermDrained()) == [Release(), Exit(OK)]
+
+
+def test_a_successor_is_named_again_once_zookeeper_answers() -> None:
+    replica = Replica(*TO_LEAD, Suspended(), HolderUnknown("a bug"), Resumed(), mine(), StopAsked("SIGTERM received"))
+
+    assert replica.hears(TermDrained()) == [TO_SUCCESSOR, Exit(OK)]
 
 
 def test_a_stop_while_it_hands_back_drains_only_once_and_ends_the_process() -> None:
@@ -812,7 +834,7 @@ def test_what_partitions_carry_is_remembered_by_every_later_claim() -> None:
     assert replica.sleeps() == [Claim(replace=False, surpass=ControllerEpoch(57))]
 
 
-@pytest.mark.parametrize(("before", "orders"), [(TO_RESIGN, [Release(), Exit(OK)]), (TO_HAND_BACK, [Release()])])
+@pytest.mark.parametrize(("before", "orders"), [(TO_RESIGN, [TO_SUCCESSOR, Exit(OK)]), (TO_HAND_BACK, [Release()])])
 def test_a_term_that_is_given_up_anyway_is_not_claimed_again(before: Sequence[Event], orders: list[Order]) -> None:
     assert Replica(*before).hears(SURPASSED) == orders
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.core.candidacy.events import Claimed, Event, Lost, Reconnected, Unreachable, Watching
+from controller.core.candidacy.successor import WAIT_S
 from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.settings.zookeeper import ZooKeeperSettings
@@ -19,11 +20,14 @@ from tests.simulation.controllers import NothingWrong
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line
-from tests.simulation.zookeeper import RemoveNode
+from tests.simulation.zookeeper import MakeNode, RemoveNode
 from tests.simulation.zookeeper_server import ServerConnection
 from tests.unit.zk.simulated import Ensemble
-from zk_layout.znodes import reassignment_status
+from zk_layout.ids import BrokerId
+from zk_layout.znodes import reassignment_status, replicas
+from zk_layout.znodes.replicas import Replica, ReplicaAddress
 
+SWITCHOVER = "/kafka_zk_controller/switchover"
 ADDRESS = "127.0.0.1:1"
 GIVEN = (f"zookeeper.connect={ADDRESS}", "broker.id=901", "listeners=PLAINTEXT://127.0.0.1:9095")
 SETTINGS = load(None, GIVEN, {}, {"inter.broker.protocol.version": parse_wanted})
@@ -80,6 +84,53 @@ def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() ->
 
     assert isinstance(claim.result(), Claimed)
     assert reassignment_status.ROOT in ensemble.zookeeper.nodes
+    loop.kill()
+
+
+def test_a_second_signal_ends_the_wait_for_a_successor_that_does_not_come() -> None:
+    ensemble, told = Ensemble(), list[Event]()
+    claimant, loop = claimant_at(ensemble, told)
+    ensemble.until(lambda: Watching() in told)
+    claim = loop.start(claimant.claim(replace=False))
+    ensemble.until(claim.done)
+    standby = replicas.encode(Replica("standby", True, 0))
+    ensemble.zookeeper.make_path(replicas.ROOT)
+    ensemble.write(MakeNode(ReplicaAddress(BrokerId(902)).path, standby))
+
+    async def stop() -> None:
+        await claimant.hand_over(claim.result())
+        await claimant.give_up(claim.result())
+
+    began = ensemble.clock.now
+    stopping = loop.start(stop())
+    ensemble.until(lambda: SWITCHOVER in ensemble.zookeeper.nodes)
+    loop.call_soon_threadsafe(claimant.cut_short)
+    ensemble.until(stopping.done)
+
+    assert ensemble.clock.now - began < WAIT_S
+    assert not {"/controller", SWITCHOVER} & ensemble.zookeeper.nodes.keys()
+    loop.kill()
+
+
+def test_a_successor_that_does_not_come_is_asked_no_more_once_the_leader_has_gone() -> None:
+    ensemble, told = Ensemble(), list[Event]()
+    claimant, loop = claimant_at(ensemble, told)
+    ensemble.until(lambda: Watching() in told)
+    claim = loop.start(claimant.claim(replace=False))
+    ensemble.until(claim.done)
+    ensemble.zookeeper.make_path(replicas.ROOT)
+    ensemble.write(MakeNode(ReplicaAddress(BrokerId(902)).path, replicas.encode(Replica("standby", True, 0))))
+    began = ensemble.clock.now
+
+    handing_over = loop.start(claimant.hand_over(claim.result()))
+    ensemble.until(handing_over.done)
+    waited_s = ensemble.clock.now - began
+    assert SWITCHOVER in ensemble.zookeeper.nodes
+    giving_up = loop.start(claimant.give_up(claim.result()))
+    ensemble.until(giving_up.done)
+
+    assert WAIT_S <= waited_s < WAIT_S + 0.1
+    assert not {"/controller", SWITCHOVER} & ensemble.zookeeper.nodes.keys()
     loop.kill()
 
 
