@@ -17,10 +17,12 @@ _COMMANDS = {
     "metrics": "controller.commands.listings",
     "migration": "controller.commands.migration",
     "observe": "controller.commands.observe",
+    "pause": "controller.commands.pause",
     "plan": "controller.reassign.planning_command",
     "reassign": "controller.reassign.command",
     "release": "controller.commands.release",
     "replay": "metrics.replay.commands.cli",
+    "resume": "controller.commands.pause",
     "run": "controller.commands.run",
     "settings": "controller.commands.listings",
     "status": "controller.commands.status",
@@ -96,6 +98,7 @@ def main() -> None:
     See all of them:               kafka-zk-controller status --config controller.properties
     Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
+    Let no move begin, for now:    kafka-zk-controller pause --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     Plan moves of many:            kafka-zk-controller plan --help
     Find out what is wrong:        kafka-zk-controller diagnose --config controller.properties

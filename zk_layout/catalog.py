@@ -24,6 +24,7 @@ from zk_layout.znodes import (
     migration,
     notifications,
     partition_state,
+    pause,
     producer_ids,
     reassignment_status,
     reassignments,
@@ -57,6 +58,7 @@ Address = (
     | configs.ClientConfigAddress
     | features.FeatureAddress
     | migration.MigrationAddress
+    | pause.PauseAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
@@ -88,6 +90,7 @@ Value = (
     | configs.Config
     | features.Features
     | migration.Migration
+    | pause.Pause
     | replica_deletions.ReplicaDeletions
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
@@ -209,6 +212,8 @@ _ROWS = (
     Family("/kafka_zk_controller/controller_ids",
         controller_ids.ControllerIdsAddress, controller_ids.ControllerIds,
         controller_ids.decode, controller_ids.encode),
+    Family("/kafka_zk_controller/paused",
+        pause.PauseAddress, pause.Pause, pause.decode, pause.encode),
     Family("/kafka_zk_controller/released",
         release.ReleaseAddress, release.Release, release.decode, release.encode),
     Family("/kafka_zk_controller/switchover",

@@ -16,6 +16,7 @@ from zk_layout.znodes import (
     delegation_tokens,
     features,
     notifications,
+    pause,
     producer_ids,
     reassignment_status,
     reassignments,
@@ -85,6 +86,7 @@ _ALWAYS: Final = Watched(
         for address in (
             features.FeatureAddress(),
             controller_ids.ControllerIdsAddress(),
+            pause.PauseAddress(),
             configs.DefaultBrokerConfigAddress(),
             admin.LegacyReassignmentAddress(),
             admin.PreferredElectionAddress(),

@@ -29,12 +29,15 @@ from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes import release, replica_deletions, replicas, switchover
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.pause import BY_HAND as PAUSED_BY_HAND
+from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.release import Release, ReleaseAddress
 from zk_layout.znodes.replicas import Replica, ReplicaAddress
 from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
 _RELEASE: Final = ReleaseAddress()
 _SWITCHOVER: Final = SwitchoverAddress()
+_PAUSE: Final = PauseAddress()
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _LOOK_EVERY_S: Final = 0.1
@@ -58,11 +61,14 @@ class Outcome(Struct, frozen=True):
     unconfirmed: tuple[str, ...] = ()
 
 
-def who_released(released: Release) -> str:
-    """Who released the cluster, when and why, for people to read."""
-    at = datetime.fromtimestamp(released.at_ms / 1000).astimezone().isoformat(" ", "seconds")
-    when = f" at {at}" if released.at_ms else ""
-    return f"by {released.by}{when}{f': {released.reason}' if released.reason else ''}"
+def who_asked(order: Release | Pause) -> str:
+    """Who released the cluster, or paused moves, when and why, for people to read."""
+    try:
+        at = datetime.fromtimestamp(order.at_ms / 1000).astimezone().isoformat(" ", "seconds")
+    except (OSError, OverflowError, ValueError):
+        at = "an unknown time"  # no clock shows it: somebody else wrote the znode
+    when = f" at {at}" if order.at_ms else ""
+    return f"by {order.by}{when}{f': {order.reason}' if order.reason else ''}"
 
 
 class NoBrokerToTakeOver(Exception):
@@ -78,6 +84,7 @@ class Leadership(Struct, frozen=True):
 
     Shape:
         `replicas` are by id; one whose znode cannot be read is None. `migration` is the phase of one to KRaft.
+        `paused`: who paused moves, None if nobody did.
     """
 
     controller: BrokerId | None
@@ -86,6 +93,7 @@ class Leadership(Struct, frozen=True):
     released: Release | None
     replicas: dict[BrokerId, Replica | None]
     migration: MigrationPhase = MigrationPhase.NONE
+    paused: Pause | None = None
 
 
 async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool = False) -> Outcome:
@@ -97,7 +105,7 @@ async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool
     """
     if not is_forced and not await preparation.registrations(bridge):
         raise NoBrokerToTakeOver
-    wanted = Release(_who(), int(time.time() * 1000), reason)
+    wanted = Release(operator(), int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
     reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.acl(_RELEASE.path)))
     if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
@@ -130,7 +138,7 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
     if (why := _blocker(found, to)) is not None:
         raise CannotSwitch(why)
-    wanted = Switchover(to, _who(), int(time.time() * 1000))
+    wanted = Switchover(to, operator(), int(time.time() * 1000))
     full = bridge.full(_SWITCHOVER.path)
     acl = bridge.acl(_SWITCHOVER.path)
     reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=acl))
@@ -149,6 +157,8 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
 
 def _blocker(found: Leadership, to: BrokerId) -> str | None:
     names = ", ".join(map(str, found.replicas)) or "none"
+    if found.paused is not None:
+        return f"moves are paused {who_asked(found.paused)}: end that with `kafka-zk-controller resume` first"
     if to not in found.replicas:
         return f"replica {to} does not run; these do: {names}"
     if found.released is not None:
@@ -171,8 +181,8 @@ async def leadership(bridge: Bridge) -> Leadership:
     """
     names, _ = await bridge.children(replicas.ROOT)
     ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
-    found, (epoch, _), phase = await asyncio.gather(
-        _look(bridge), bridge.get(_EPOCH.path), inspection.migration(bridge)
+    found, (epoch, _), phase, paused = await asyncio.gather(
+        _look(bridge), bridge.get(_EPOCH.path), inspection.migration(bridge), pause_in_force(bridge)
     )
     words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
@@ -183,7 +193,24 @@ async def leadership(bridge: Bridge) -> Leadership:
         found.released,
         dict(zip(ids, words, strict=True)),
         phase,
+        paused,
     )
+
+
+async def pause_in_force(bridge: Bridge) -> Pause | None:
+    """Who paused moves; None if nobody did. A pause counts whatever its znode holds, readable or not.
+
+    Raises:
+        Disconnected, SessionEnded: ZooKeeper cannot be asked.
+    """
+    try:
+        node, _ = await bridge.get(_PAUSE.path)
+    except Refused:
+        return PAUSED_BY_HAND
+    if node is None:
+        return None
+    value = catalog.decode(_PAUSE, node.data)
+    return value if isinstance(value, Pause) else PAUSED_BY_HAND
 
 
 async def _replica(bridge: Bridge, replica: BrokerId) -> Replica | None:
@@ -214,7 +241,8 @@ async def _wait_until(bridge: Bridge, timeout_s: float, is_done: Callable[[Outco
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _who() -> str:
+def operator() -> str:
+    """Who asks, for people to read."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 

@@ -77,7 +77,7 @@ def _lines(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
             "run this again to wait longer, or undo it with --undo."
         )
     if outcome.released is not None:
-        lines.append(f"Requested {handover.who_released(outcome.released)}.")
+        lines.append(f"Requested {handover.who_asked(outcome.released)}.")
     if outcome.unconfirmed:
         named = ", ".join(outcome.unconfirmed[:5]) + (" …" if len(outcome.unconfirmed) > 5 else "")
         lines.append(

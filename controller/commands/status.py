@@ -99,8 +99,13 @@ def _print_all(found: Leadership) -> None:
     kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else other
     click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
     if found.released is not None:
-        click.echo(f"released to Kafka's own controllers {handover.who_released(found.released)}")
+        click.echo(f"released to Kafka's own controllers {handover.who_asked(found.released)}")
         click.echo("undo: kafka-zk-controller release --undo")
+    if found.paused is not None:
+        click.echo(f"moves are paused {handover.who_asked(found.paused)}")
+        click.echo("end it: kafka-zk-controller resume")
+        if not found.is_ours:
+            click.echo("no replica of this controller leads; Kafka's own controllers know nothing of a pause")
     if found.migration is not MigrationPhase.NONE:
         click.echo(f"migration to KRaft: {found.migration}; kafka-zk-controller migration --check says more")
     if not found.replicas:
@@ -125,7 +130,9 @@ def _with_scheme(url: str | None) -> str:
 
 
 def _worded(key: str, value: object) -> str:
-    if key == "since" and isinstance(value, int | float):
+    if key == "paused_since" and not value:
+        return ""
+    if key in ("since", "paused_since") and isinstance(value, int | float):
         return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
     if isinstance(value, bool):
         return "yes" if value else "no"

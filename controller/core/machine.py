@@ -129,6 +129,11 @@ class Machine:
         live = tuple(commands.LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
         return Snapshot(self._is_loaded, self._transactions.count, live)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether this term begins no move. May be read from any thread."""
+        return self._state.is_paused
+
     def figures(self) -> dict[str, float]:
         """The current gauges, by measure."""
         figures = {name: figure for duty in self._duties for name, figure in duty.figures().items()}

@@ -207,6 +207,7 @@ class Exporter:
         status = self._source.status()
         lines = (
             f"{status.phase}: {status.reason}",
+            *(f"paused: {sentence}" for sentence in (status.pause,) if sentence is not None),
             *(f"failing: {sentence}" for sentence in status.failing),
             *(f"set aside: {sentence}" for sentence in status.set_aside),
         )

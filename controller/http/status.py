@@ -14,10 +14,11 @@ class Status(Struct, frozen=True):
         `set_aside` has a sentence for each subject that failed and is to be tried again, `failing` one for each part
         of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
         `is_released`: an operator has given the cluster to Kafka's own controllers. `migration` is the phase of one to
-        KRaft. `is_observing`: this process never leads. `obstacles` says why a replica with its settings would not.
+        KRaft. `is_paused`: this process begins no move, now or if it leads; `paused_by` says who wants that, and why.
+        `is_observing`: this process never leads. `obstacles` says why a replica with its settings would not.
 
     Units:
-        `since` is in Unix seconds: when the present phase began.
+        `since` and `paused_since` are in Unix seconds: when the present phase and the pause began. 0 without a pause.
     """
 
     phase: str
@@ -33,8 +34,18 @@ class Status(Struct, frozen=True):
     failing: tuple[str, ...] = ()
     is_released: bool = False
     migration: str = "none"
+    is_paused: bool = False
+    paused_by: str = ""
+    paused_since: float = 0.0
     is_observing: bool = False
     obstacles: tuple[str, ...] = ()
+
+    @property
+    def pause(self) -> str | None:
+        """One sentence about the pause; None without one."""
+        if not self.is_paused:
+            return None
+        return f"moves are paused by {self.paused_by}; `kafka-zk-controller resume` ends that"
 
     @property
     def knows_moves(self) -> bool:

@@ -264,6 +264,7 @@ class Monitoring:
         self.recorder.record("is_ready", int(status.is_ready))
         self.recorder.record("is_observing", int(status.is_observing))
         self.recorder.record("released", int(status.is_released))
+        self.recorder.record("paused_timestamp_seconds", status.paused_since)
         for phase in Phase:
             self.recorder.record("phase", int(phase.value == status.phase), (phase.value,))
         for migration in MigrationPhase:

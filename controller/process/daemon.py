@@ -45,6 +45,7 @@ from controller.process import lifetime
 from controller.process.claimant import Claimant
 from controller.process.lifetime import Alarm
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
+from controller.process.pause_seen import PauseSeen
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import ReplicaZnode
 from controller.process.terms import Followed, Terms
@@ -107,6 +108,7 @@ class Daemon:
         self._own_id = settings.claim.own_id
         self._candidacy = Candidacy(settings.candidacy)
         self._since = time.time()
+        self._pause = PauseSeen()
         self._troubles = Troubles()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm = Alarm()
@@ -210,7 +212,7 @@ class Daemon:
         """The state of this process, for `/readyz` and `status`."""
         candidacy = self._candidacy
         phase, seen = candidacy.phase, candidacy.holder
-        return Status(
+        status = Status(
             phase=phase,
             broker=self._own_id,
             controller=self._leader_id(),
@@ -225,6 +227,7 @@ class Daemon:
             is_released=seen is not None and seen.is_released,
             migration=self._claimant.migration.value,
         )
+        return self._pause.told_in(status, is_obeyed=self._terms.is_paused() if status.is_leader else None)
 
     def _refuses_clients(self) -> bool:
         withheld = self._claimant.withheld
@@ -283,6 +286,7 @@ class Daemon:
         """Pass an event to the candidacy. Orders that take time are queued."""
         before = self._candidacy.phase
         orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
+        self._pause.note(self._candidacy.holder)
         if self._candidacy.phase is not before:
             self._since = time.time()
             self._service_manager.status(f"{self._candidacy.phase}: {self._candidacy.reason}")

@@ -37,6 +37,7 @@ from controller.process.dry_term import DryTerm, DryTermParts
 from controller.process.lifetime import Alarm
 from controller.process.listener_security import dialer_of
 from controller.process.machine_settings import machine_settings
+from controller.process.pause_seen import PauseSeen
 from controller.process.preflight import preflight_of
 from controller.runtime.last_resort import LastResort
 from controller.runtime.reclaiming import collect, dismantle
@@ -75,6 +76,7 @@ class Observer:
         self._service_manager = ServiceManager(os.environ)
         self._candidacy = Candidacy(self._settings.candidacy)
         self._since = time.time()
+        self._pause = PauseSeen()
         self._troubles = Troubles()
         self._ended: asyncio.Queue[int] = asyncio.Queue()
         self._alarm = Alarm()
@@ -136,7 +138,7 @@ class Observer:
         seen, is_observing = candidacy.holder, candidacy.phase is Phase.STANDBY
         claim = seen.holder if seen is not None else None
         is_followed = is_observing and candidacy.is_ready
-        return Status(
+        status = Status(
             phase=OBSERVING if is_observing else candidacy.phase,
             broker=self._settings.claim.own_id,
             controller=claim.broker if isinstance(claim, ControllerClaim) else None,
@@ -157,6 +159,7 @@ class Observer:
             is_observing=True,
             obstacles=self._obstacles,
         )
+        return self._pause.told_in(status)
 
     def _holder(self) -> str:
         seen = self._candidacy.holder
@@ -181,7 +184,9 @@ class Observer:
                 return
             case _:
                 pass
-        for order in self._candidacy.step((event,), asyncio.get_running_loop().time()):
+        orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
+        self._pause.note(self._candidacy.holder)
+        for order in orders:
             match order:
                 case Say(severity, text, details):
                     _log.log(severity, text, **details)

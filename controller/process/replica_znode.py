@@ -86,6 +86,7 @@ class ReplicaZnode:
             self._release,
             self._host,
             self._http,
+            status.is_paused,
         )
         if bridge is None or not bridge.session or self._written == (bridge.session, wanted):
             return

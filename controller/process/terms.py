@@ -127,6 +127,11 @@ class Terms:
         """The brokers this term knows to be live; None without a loaded term."""
         return self._term.live_brokers() if self._term is not None else None
 
+    def is_paused(self) -> bool | None:
+        """Whether this term begins no move; None without a term."""
+        term = self._term
+        return None if term is None else term.machine.is_paused
+
     def close(self) -> None:
         """Flush buffers."""
         if self._journal is not None:

@@ -28,12 +28,14 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, Zno
 from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.pause import BY_HAND, Pause, PauseAddress
 from zk_layout.znodes.release import ReleaseAddress
 from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _RELEASE: Final = ReleaseAddress()
+_PAUSE: Final = PauseAddress()
 _SWITCHOVER: Final = SwitchoverAddress()
 _PATIENCE_S: Final = 0.05
 _LOOK_AGAIN_S: Final = 0.5
@@ -65,6 +67,7 @@ class Session:
         self._epoch: Node | None = None
         self._is_vacant_news = False
         self._is_released = False
+        self._pause: Pause | None = None
 
     def start(self) -> None:
         """Watch `/controller`. Writes nothing."""
@@ -295,14 +298,14 @@ class Session:
         return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.acl(path))
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path not in (_CONTROLLER.path, _RELEASE.path, _SWITCHOVER.path):
+        if event.path not in (_CONTROLLER.path, _RELEASE.path, _SWITCHOVER.path, _PAUSE.path):
             return
         if event.path == _RELEASE.path:
             # Known at once: the vacancy that follows a release must not look like one to fill.
             self._is_released = event.change is not Change.DELETED
         elif event.path == _CONTROLLER.path and event.change is Change.DELETED and self._epoch is not None:
             self._is_vacant_news = True
-            self._emit(events.HolderSeen(None, False, _known(self._epoch), self._is_released))
+            self._emit(events.HolderSeen(None, False, _known(self._epoch), self._is_released, pause=self._pause))
         self._look_due.set()
 
     def _on_state(self, state: ConnectionState) -> None:
@@ -340,12 +343,13 @@ class Session:
             wait_s = min(2 * wait_s, _LONGEST_LOOK_AGAIN_S)
 
     async def _look(self) -> None:
-        (released, _), _, (node, _), (epoch_node, _), is_wanted = await asyncio.gather(
+        (released, _), _, (node, _), (epoch_node, _), asking, self._pause = await asyncio.gather(
             self._bridge.exists(_RELEASE.path, watch=True),
             self._bridge.exists(_CONTROLLER.path, watch=True),
             self._bridge.get(_CONTROLLER.path),
             self._bridge.get(_EPOCH.path),
             self._look_for_switchover(),
+            self._look_for_pause(),
         )
         holder = None if node is None else catalog.decode(_CONTROLLER, node.data)
         assert holder is None or isinstance(holder, ControllerClaim | Malformed)
@@ -353,18 +357,39 @@ class Session:
         self._is_vacant_news = False
         is_mine = _is_of(node, self._bridge.session)
         self._is_released = released is not None
-        self._emit(events.HolderSeen(holder, is_mine, _known(epoch_node), self._is_released, is_wanted))
+        is_named = asking is not None and node is not None and _is_of(node, asking)
+        is_wanted = asking is not None and not is_named
+        self._emit(
+            events.HolderSeen(
+                holder, is_mine, _known(epoch_node), self._is_released, is_wanted, self._pause, is_named=is_named
+            )
+        )
 
-    async def _look_for_switchover(self) -> bool:
-        """Whether an operator waits for this replica to lead; an unreadable request counts as none."""
+    async def _look_for_switchover(self) -> SessionId | None:
+        """The session that waits for this replica to lead: an operator's, or that of a leader that stops; None if there
+        is none, or its request cannot be read."""
         if (await self._bridge.exists(_SWITCHOVER.path, watch=True))[0] is None:
-            return False
+            return None
         try:
             node, _ = await self._bridge.get(_SWITCHOVER.path)
         except Refused:
-            return False
+            return None
         asked = None if node is None else catalog.decode(_SWITCHOVER, node.data)
-        return isinstance(asked, Switchover) and asked.to == self._own_id
+        is_for_us = isinstance(asked, Switchover) and asked.to == self._own_id
+        return SessionId(node.stat.owner) if node is not None and is_for_us else None
+
+    async def _look_for_pause(self) -> Pause | None:
+        """Who paused moves, if anybody did; a pause counts whatever its znode holds."""
+        if (await self._bridge.exists(_PAUSE.path, watch=True))[0] is None:
+            return None
+        try:
+            node, _ = await self._bridge.get(_PAUSE.path)
+        except Refused:
+            return BY_HAND
+        if node is None:
+            return None
+        value = catalog.decode(_PAUSE, node.data)
+        return value if isinstance(value, Pause) else BY_HAND
 
 
 def _known(epoch_node: Node | None) -> ControllerEpoch:

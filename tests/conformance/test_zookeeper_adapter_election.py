@@ -34,6 +34,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, Zno
 from zk_layout.znodes import brokers
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerClaim
+from zk_layout.znodes.pause import BY_HAND, Pause, PauseAddress
 
 SWITCHOVER = "/kafka_zk_controller/switchover"
 
@@ -150,6 +151,32 @@ def test_a_replica_is_replaced_only_by_one_that_somebody_waits_for(zookeeper: st
                 assert claimed.epoch == 2
                 await until(lambda: _last_holder(first_saw) == 101)
             await until(lambda: not last(saw).is_wanted)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("data", "known"),
+    [
+        (b'{"version":1,"by":"ann","at_ms":1,"reason":"disks"}', Pause("ann", 1, "disks")),
+        (b"", BY_HAND),
+        (b"{", BY_HAND),
+    ],
+)
+def test_a_pause_is_seen_when_it_begins_and_ends_whatever_its_znode_holds(
+    zookeeper: str, data: bytes, known: Pause
+) -> None:
+    async def story() -> None:
+        async with candidate(zookeeper, 101) as (_, saw, _):
+            await until(lambda: bool(saw) and last(saw).pause is None)
+            with someone(zookeeper) as operator:
+                operator.ensure_path("/kafka_zk_controller")
+                operator.create(PauseAddress.path, data)
+                await until(lambda: last(saw).pause == known)
+                operator.set(PauseAddress.path, b'{"version":1,"by":"bob","at_ms":2}')
+                await until(lambda: last(saw).pause == Pause("bob", 2))
+                operator.delete(PauseAddress.path)
+                await until(lambda: last(saw).pause is None)
 
     asyncio.run(story())
 

@@ -88,6 +88,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
             "LogDirEventAddress": 1,
             "FeatureAddress": 1,
             "ControllerIdsAddress": 1,
+            "PauseAddress": 1,
             "LegacyReassignmentAddress": 1,
             "PreferredElectionAddress": 1,
             "ProducerIdBlockAddress": 1,

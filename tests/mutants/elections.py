@@ -17,6 +17,13 @@ BROKERS = "controller/core/brokers/duty.py"
 
 MUTANTS = (
     Mutant(
+        "moves leaders for balance while moves are paused",
+        ELECTIONS,
+        "        if self._cluster.pause is None:\n            self._balance(out)",
+        "        if not changes.pause:\n            self._balance(out)",
+        (unit("pause"), story("paused")),
+    ),
+    Mutant(
         "elects an in-sync replica that is offline",
         LEADER,
         "return tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))",

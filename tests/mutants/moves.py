@@ -13,9 +13,31 @@ LEGACY = "controller/core/reassignment/legacy_znode.py"
 STEPS = "controller/core/steps/steps.py"
 FOLDER = "controller/core/reassignment/folder.py"
 FOREIGN = "controller/core/reassignment/foreign_writes.py"
+PAUSING = "controller/core/reassignment/pausing.py"
 LEDGER = "controller/core/progress/ledger.py"
 
 MUTANTS = (
+    Mutant(
+        "holds back only what redirects a move while moves are paused",
+        PAUSING,
+        "return not (start.is_moving and not to.is_moving and set(to.replicas) == set(start.original))",
+        "return start.is_moving and set(to.replicas) != set(start.original)",
+        (unit("pause"), story("paused")),
+    ),
+    Mutant(
+        "takes a child that waits for the end of a pause for a mistake",
+        FOLDER,
+        ".keys() - self._held_back",
+        ".keys()",
+        (unit("pause"),),
+    ),
+    Mutant(
+        "forgets an entry that waited for the end of a pause",
+        LEGACY,
+        "        if changes.pause and self._cluster.pause is None:",
+        "        if changes.pause and self._cluster.pause is not None:",
+        (unit("pause"), story("paused")),
+    ),
     Mutant(
         "raises no leader epoch of a topic that it cannot write",
         STEPS,

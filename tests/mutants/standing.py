@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant, reading, story, unit, zk
+from tests.mutants.mutant import Mutant, law, reading, story, unit, zk
 
 CANDIDACY = "controller/core/candidacy/candidacy.py"
 WRITER = "controller/zk/writer.py"
@@ -33,6 +33,22 @@ MUTANTS = (
         " or seen is None:",
         (unit("candidacy"),),
         unseen="lived through 200 worlds",
+    ),
+    Mutant(
+        "carries out a switchover while moves are paused",
+        CANDIDACY,
+        "return Why.SWITCHOVER if seen.is_named or (seen.is_wanted and seen.pause is None) else None",
+        "return Why.SWITCHOVER if seen.is_named or seen.is_wanted else None",
+        (unit("candidacy"), law("candidacy")),
+        unseen="worlds do not look at who asked for a claim",
+    ),
+    Mutant(
+        "does not see a pause that may be read by nobody",
+        SESSION,
+        "            return BY_HAND\n        if node is None:",
+        "            return None\n        if node is None:",
+        ("tests/unit/zk/test_paused.py",),
+        unseen="only the log and the status say what a session sees of a pause",
     ),
     Mutant(
         "begins a term though the session of its claim was lost",

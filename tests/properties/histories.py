@@ -50,6 +50,7 @@ from zk_layout.znodes.notifications import (
     LogDirEventAddress,
 )
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
+from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlock, ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot, StatusRootAddress
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
@@ -107,6 +108,7 @@ LONE: Mapping[Address, Make] = {
     ProducerIdBlockAddress(): lambda n: ProducerIdBlock(BROKERS[0], n * 1000, n * 1000 + 999),
     FeatureAddress(): lambda n: Features(bool(n % 2)),
     ControllerIdsAddress(): lambda n: ControllerIds(_replicas(n)),
+    PauseAddress(): lambda n: Pause("an operator", n),
     IsrChangeAddress("isr_change_0000000001"): lambda _: IsrChange((AT,)),
     LogDirEventAddress("log_dir_event_0000000001"): lambda _: LogDirEvent(BROKERS[0]),
     ConfigChangeAddress("config_change_0000000001"): lambda n: ConfigChange(f"topics/{NAMES[n % 2]}"),

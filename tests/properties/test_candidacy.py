@@ -50,6 +50,7 @@ from controller.core.candidacy.phases import Phase, TakeOver
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
+from zk_layout.znodes.pause import BY_HAND, Pause
 
 SESSION_S = 6.0
 OUTCOMES = (Claimed, Lost, IdClash, ClaimFailed)
@@ -66,7 +67,8 @@ HOLDERS = st.sampled_from(
 )
 EPOCHS = st.integers(0, 12).map(ControllerEpoch)
 RARELY = st.sampled_from((False, False, False, True))
-SEEN = st.builds(HolderSeen, HOLDERS, st.just(False), EPOCHS, RARELY, RARELY)
+PAUSES = st.sampled_from((None, None, Pause("ann@host", 1, "new disks"), BY_HAND))
+SEEN = st.builds(HolderSeen, HOLDERS, st.just(False), EPOCHS, RARELY, RARELY, PAUSES)
 MINE = st.builds(
     HolderSeen, st.just(ControllerClaim(901, is_ours=True)), st.just(True), EPOCHS, st.sampled_from((False, True))
 )
@@ -189,7 +191,8 @@ class Observer:
             is_ours = isinstance(holder, ControllerClaim) and holder.is_ours
             assert claim.replace
             assert claim.replaces_ours is is_ours
-            assert self.seen.is_wanted if is_ours else self.settings.take_over is TakeOver.ALWAYS
+            is_wanted = self.seen.is_named or (self.seen.is_wanted and self.seen.pause is None)
+            assert is_wanted if is_ours else self.settings.take_over is TakeOver.ALWAYS
 
     def _onward(self) -> Event:
         self._epoch += 1

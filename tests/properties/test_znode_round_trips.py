@@ -15,7 +15,7 @@ from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID, INT32_MAX
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes import brokers, notifications, release, replica_deletions, switchover, topics
+from zk_layout.znodes import brokers, notifications, pause, release, replica_deletions, switchover, topics
 from zk_layout.znodes import replicas as znodes_of_replicas
 from zk_layout.znodes.acls import (
     AclAddress,
@@ -200,9 +200,18 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     znodes_of_replicas.ReplicaAddress(BrokerId(3)): st.builds(
-        znodes_of_replicas.Replica, texts, st.booleans(), st.integers(0, 2**45), texts, texts, texts, texts
+        znodes_of_replicas.Replica,
+        texts,
+        st.booleans(),
+        st.integers(0, 2**45),
+        texts,
+        texts,
+        texts,
+        texts,
+        st.booleans(),
     ),
     switchover.SwitchoverAddress(): st.builds(switchover.Switchover, ids, texts, st.integers(0, 2**45)),
+    pause.PauseAddress(): st.builds(pause.Pause, texts, st.integers(0, 2**45), texts),
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
     StatusRootAddress(): st.none() | st.builds(StatusRoot, st.integers(0, HIGHEST_REQUEST_ID).map(RequestId)),
     ReassignmentsAddress(): st.builds(FolderKeeper, st.integers(-1, 2**31 - 1)),
@@ -223,7 +232,7 @@ ALL = (*VALUES, *WITHOUT_DATA)
 KINDS = (
     "Acl AclChange Broker ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
     "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
-    "LegacyReassignment LogDirEvent Migration Partition Partitions PreferredElection ProducerIdBlock "
+    "LegacyReassignment LogDirEvent Migration Partition Partitions Pause PreferredElection ProducerIdBlock "
     "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "
     "Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig"
 )

@@ -285,7 +285,8 @@ def test_what_this_project_keeps_for_itself_is_explained_and_what_lies_outside_t
     ours = "/kafka/kafka_zk_controller"
     paths = (
         "/kafka", "/kafka/brokers", "/kafka/brokers/topics", ours, f"{ours}/replicas", f"{ours}/replicas/901",
-        f"{ours}/controller_ids", f"{ours}/released", f"{ours}/switchover", "/hbase", "/kafka/strange",
+        f"{ours}/controller_ids", f"{ours}/paused", f"{ours}/released", f"{ours}/switchover",
+        "/hbase", "/kafka/strange",
     )  # fmt: skip
     life = "/kafka/brokers/topics/:life:0000000001"
     steps = [(ops.CREATE, zk.create(path)) for path in paths]

@@ -35,6 +35,7 @@ from controller.core.messages.effects import (
 from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
+from controller.core.state.cluster import ClusterState
 from controller.following.cluster import ClusterFollower
 from controller.http.status import Status
 from controller.preflight.findings import Verdict
@@ -276,6 +277,9 @@ class Observer:
                 self._world.namesakes.decided(self._controller, effect)
             elif isinstance(effect, StepDown):
                 self._world.checker.effect(self._controller, effect)
+        commits = [effect for effect in effects if isinstance(effect, Commit)]
+        if self._controller.state is not None:
+            self._world.pauses.decided(self._controller, commits, self._controller.state)
         if self._controller.crash_in_turn:
             self._controller.crash_soon()
             assert isinstance(effects, MutableSequence)
@@ -330,7 +334,7 @@ class _Terms(Terms):
             counter=observer,
             link_observer=None,  # type: ignore[arg-type]  # for the links, which are not there
             turn_observers=(observer,),
-            new_machine=lambda _, epoch, __, state: world.new_machine(own_id, epoch, state),
+            new_machine=lambda _, epoch, __, state: controller.new_machine(epoch, state),
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
             random_bytes=bytes,
@@ -425,6 +429,7 @@ class Controller:
         self.observer = Observer(self)
         self.listener = Listener(self)
         self.machine: Machine | None = None
+        self.state: ClusterState | None = None  # of the last machine
         self.channels: Links | None = None
         self._process: Process | None = None
         self._loop = SimulatedLoop(world.clock)  # type: ignore[abstract]  # nothing here asks a loop for more
@@ -588,6 +593,11 @@ class Controller:
     def usurp(self) -> None:
         """An operator deletes `/controller` although its holder is alive."""
         self.world.write(RemoveNode(CLAIM))
+
+    def new_machine(self, epoch: ControllerEpoch, state: ClusterState) -> Machine:
+        """The machine of its next term, which folds into this state."""
+        self.state = state
+        return self.world.new_machine(self.own_id, epoch, state)
 
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
         """Its process begins to lead."""

@@ -95,6 +95,7 @@ class Faults:
         fault()
         if self._switchovers.random() < SWITCHOVERS_A_FAULT:
             self.ask_for_a_switchover()
+        self.world.pauses.maybe_strike()
         return fault.__name__
 
     def carry_out(self, fault: Callable[[], None], present: Iterable[Phase]) -> None:
@@ -436,6 +437,7 @@ class Faults:
         self.world.refusals.heal()
         self.world.plots.heal()
         self.world.wall_clocks.heal()
+        self.world.pauses.resume()
         gone = self.random.choice(list(self.world.brokers)) if self.random.random() < 0.3 else None
         for broker in self.world.brokers.values():
             broker.is_cut_off = broker.is_lagging = False

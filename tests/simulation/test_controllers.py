@@ -27,6 +27,7 @@ class Wasteful:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._queue, self._transactions = machine._queue, machine._transactions
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
         return [wasted(e) if isinstance(e, Commit) else e for e in self._machine.turn(events, now)]

@@ -24,6 +24,7 @@ def answer_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, machine: Any) -> None:
             self._machine = machine
             self.let_go = machine.let_go
+            self._queue, self._transactions = machine._queue, machine._transactions
 
         def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
             effects = self._machine.turn(events, now)

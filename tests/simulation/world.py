@@ -36,6 +36,7 @@ from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.namesakes import Namesakes
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
+from tests.simulation.pauses import Pauses
 from tests.simulation.phases import Phases
 from tests.simulation.plots import Plots
 from tests.simulation.process_log import told_in_traces
@@ -152,6 +153,7 @@ class World:
         self.network = Network(self.clock, self.random)
         self.checker = Checker(self)
         self.namesakes = Namesakes(self)
+        self.pauses = Pauses(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False

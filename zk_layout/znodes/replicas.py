@@ -30,6 +30,7 @@ class Replica(Struct, frozen=True):
 
     Shape:
         `phase` and `reason` are those of `/leader`, `http` is the address of its HTTP port, empty without one.
+        `is_paused`: it begins no move, now or if it leads.
 
     Units:
         `since_ms`, when the phase began, is in milliseconds since 1970.
@@ -42,6 +43,7 @@ class Replica(Struct, frozen=True):
     release: str = ""
     host: str = ""
     http: str = ""
+    is_paused: bool = False
 
 
 decode = json_decoder(Replica)

@@ -453,7 +453,8 @@ class Candidacy:
         if seen.holder is None:
             return Why.VACANT
         if isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours:
-            return Why.SWITCHOVER if seen.is_wanted else None
+            # A pause keeps leaders where they are, not one that stops.
+            return Why.SWITCHOVER if seen.is_named or (seen.is_wanted and seen.pause is None) else None
         return Why.NATIVE if self._settings.take_over is TakeOver.ALWAYS else None
 
     def _set_alarm(self) -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
+from zk_layout.znodes.pause import Pause
 
 
 class Watching(Struct, frozen=True):
@@ -41,7 +42,7 @@ class HolderSeen(Struct, frozen=True):
     """The holder of `/controller` (None: vacant), whether it is our session, and the epoch, read just afterwards.
 
     `is_released`: an operator released the cluster to Kafka's own controllers. `is_wanted`: an operator asked for a
-    switchover to this replica.
+    switchover to this replica. `is_named`: the holder, which stops, did. `pause`: who paused moves, if anybody did.
     """
 
     holder: ControllerClaim | Malformed | None
@@ -49,6 +50,8 @@ class HolderSeen(Struct, frozen=True):
     epoch: ControllerEpoch
     is_released: bool = False
     is_wanted: bool = False
+    pause: Pause | None = None
+    is_named: bool = False
 
 
 class HolderUnknown(Struct, frozen=True):

@@ -34,8 +34,9 @@ class KnownHolder:
         self.holder, self.why_blind = None, why
 
     def seen(self, seen: HolderSeen) -> Iterator[Say]:
-        """Record the holder; report a release of the cluster, or its end."""
+        """Record the holder; report a release of the cluster, a pause, or the end of either."""
         was_released = self.holder is not None and self.holder.is_released
+        yield from _of_pauses(self.holder, seen)
         self.is_change = self.holder is not None and self.holder.holder != seen.holder
         self.holder, self._said = seen, None
         self.is_another = not seen.is_mine and seen.holder != self._other
@@ -52,6 +53,20 @@ class KnownHolder:
         if reason != self._said:
             self._said = reason
             yield Say(Severity.WARNING, "cannot see who holds /controller; trying again", {"reason": reason})
+
+
+def _of_pauses(last: HolderSeen | None, seen: HolderSeen) -> Iterator[Say]:
+    before, pause = None if last is None else last.pause, seen.pause
+    if pause is not None and pause != before:
+        text = "moves are paused: none begins, no leader moves for balance, and no switchover is carried out"
+        hint = "end it: kafka-zk-controller resume"
+        yield Say(Severity.WARNING, text, {"by": pause.by, "reason": pause.reason, "hint": hint})
+    elif pause is None and before is not None:
+        yield Say(Severity.INFO, "the pause is over; moves begin again", {})
+    was_held_back = last is not None and last.is_wanted and before is not None
+    if pause is not None and seen.is_wanted and not was_held_back:
+        text = "a switchover to this replica is not carried out while moves are paused"
+        yield Say(Severity.WARNING, text, {"hint": "first: kafka-zk-controller resume"})
 
 
 def named(seen: HolderSeen) -> str:

@@ -103,7 +103,11 @@ class Elections(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look again at partitions whose changed settings may allow an unclean election; go on with long work."""
         self._long_requests.go_on(out)
-        self._balance(out)
+        if self._cluster.pause is None:
+            self._balance(out)
+        elif changes.pause:
+            self._unbalanced = iter(())
+            self._memory.forget_balance()
         for name, gone in changes.gone_topics.items():
             self._memory.forget_preferences(name, gone.partitions)
         if changes.is_beginning and self._shared.settings.rebalance_every_s is not None:
@@ -136,7 +140,7 @@ class Elections(TopicDuty):
     def _prefer(self, partitions: Iterable[TopicPartition]) -> None:
         for at in partitions:
             if self._cluster.partition(at) is not None:
-                self._memory.preferring[at] = None
+                self._memory.prefer(at, is_asked=True)
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
@@ -146,7 +150,7 @@ class Elections(TopicDuty):
         return [n for n in had_leader if offline and n in offline]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Begin to return leadership to preferred leaders that lead too few of their partitions."""
+        """Begin to return leadership to preferred leaders that lead too few of their partitions, or after a pause."""
         settings = self._shared.settings
         led_by_others = self._cluster.not_preferred
         self._unbalanced = preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage)
@@ -158,7 +162,7 @@ class Elections(TopicDuty):
         for at in islice(self._unbalanced, left):
             left -= 1
             if at is not None:
-                self._memory.preferring[at] = None
+                self._memory.prefer(at, is_asked=False)
                 self._shared.agenda.add(at.topic, (at.partition,))
         if not left:
             out.wake(Again(), out.now)

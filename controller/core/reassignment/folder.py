@@ -20,10 +20,11 @@ from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.messages.errors import Refusal
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
-from controller.core.reassignment import alter_reassignments
+from controller.core.reassignment import alter_reassignments, pausing
 from controller.core.reassignment.memory import FolderMemory
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
+from controller.core.steps.change import Case, Change
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import (
@@ -71,6 +72,7 @@ class ReassignmentFolder(TopicDuty):
         self._noticed: dict[TopicPartition, Zxid] = {}
         self._is_marked = self._had_folder = False
         self._waiting: dict[PartitionId, None] = {}
+        self._held_back: dict[PartitionId, None] = {}  # by a pause: their children ask on
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
@@ -92,11 +94,17 @@ class ReassignmentFolder(TopicDuty):
         for name in changes.topics:
             if name in self._state.children and name in self._cluster.topics:
                 due(name, self._differing(name))
+        self._follow_for_all(changes)
+
+    def _follow_for_all(self, changes: Changes) -> None:
+        if changes.pause and self._cluster.pause is None:
+            for name, children in self._state.children.items():
+                self._shared.agenda.add(name, children)
         has_folder = self._state.version != ABSENT
         if has_folder is not self._had_folder:
             self._had_folder = has_folder
             for name, numbers in self._cluster.moving.items():
-                due(name, numbers)
+                self._shared.agenda.add(name, numbers)
 
     def _note(self, at: TopicPartition, former: ReassignmentZnode | None) -> None:
         if self._state.child(at) is not None:
@@ -185,14 +193,17 @@ class ReassignmentFolder(TopicDuty):
         """Apply the children's requests, unless a request in this step decides about the same partition's replicas."""
         self._settle_removed(step)
         draft = step.planned
-        self._waiting = {}
+        self._waiting, self._held_back = {}, {}
         for at, replicas in list(self._asked_for(step)):
             number = at.partition
             if draft.touches(number) or number in step.limited:
                 self._waiting[number] = None
                 continue
-            wanted = PartitionReassignment(at, replicas)
-            outcome = alter_reassignments.consider(wanted, draft.case(number), self._cluster)
+            wanted, case = PartitionReassignment(at, replicas), draft.case(number)
+            outcome = alter_reassignments.consider(wanted, case, self._cluster)
+            if isinstance(outcome, Change) and self._holds_back(case, outcome, replicas):
+                self._held_back[number] = None
+                continue
             if isinstance(outcome, Refusal):
                 self._refuse(at, outcome.message or outcome.error.name, out)
                 continue
@@ -201,6 +212,9 @@ class ReassignmentFolder(TopicDuty):
                 step.decided[number] = None
                 self._memory.asked_by_child[at] = None
             step.requested[number] = None
+
+    def _holds_back(self, case: Case | None, wanted: Change, replicas: Replicas | None) -> bool:
+        return case is not None and replicas is not None and pausing.holds_back(case, self._cluster, wanted)
 
     def _settle_removed(self, step: Step) -> None:
         """Forget removed children of partitions that do not move: their removal means nothing."""
@@ -249,7 +263,7 @@ class ReassignmentFolder(TopicDuty):
         corrected: list[Write] = []
         followed: list[Write] = []
         due = {n: None for n in step.numbers if n not in self._waiting and n not in step.limited}
-        numbers = due | dict.fromkeys(draft.assigned)
+        numbers = (due | dict.fromkeys(draft.assigned)).keys() - self._held_back
         for number in sorted(numbers):
             write, child = self._kept(step, number), self._state.child(TopicPartition(topic.name, number))
             if isinstance(write, Delete) and child is not None:
@@ -261,7 +275,7 @@ class ReassignmentFolder(TopicDuty):
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
             draft.apart.append(Atom((), (draft.shows,), before=(*corrected, *followed)))
-            for at in (TopicPartition(topic.name, number) for number in draft.assigned):
+            for at in (TopicPartition(topic.name, n) for n in draft.assigned if n not in self._held_back):
                 if (child := self._state.child(at)) is not None:
                     self._behind[at] = child.mzxid
         else:

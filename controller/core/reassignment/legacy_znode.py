@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from controller.core.messages.effects import Delete, Set, Write
 from controller.core.messages.errors import Refusal
 from controller.core.messages.outbox import Outbox
-from controller.core.reassignment import legacy_entry
+from controller.core.reassignment import legacy_entry, pausing
 from controller.core.reassignment.memory import LegacyMemory
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster
@@ -62,6 +62,9 @@ class LegacyZnode(TopicDuty):
                 out.notice(NOTICE, f"{ADDRESS.path} {text}")
         if changes.legacy or changes.marks or self._awaits_topics:
             self._refuse_unknown(out)
+        if changes.pause and self._cluster.pause is None:
+            for at in self._cluster.legacy:
+                self._shared.agenda.add(at.topic, (at.partition,))
 
     def _accept(self) -> None:
         fact, entries = self._shared.state.legacy, self._memory.entries
@@ -119,7 +122,7 @@ class LegacyZnode(TopicDuty):
         if isinstance(outcome, Refusal):
             self._refused[case.at] = outcome.message or outcome.error.name
             return None
-        if isinstance(outcome, Change):
+        if isinstance(outcome, Change) and not pausing.holds_back(case, cluster, outcome):
             self._begun.setdefault(case.at.topic, {})[case.at.partition] = None
             return outcome
         return None

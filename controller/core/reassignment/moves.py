@@ -13,7 +13,7 @@ from controller.core.messages.events import Acknowledged, Alarm, Asked
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import Result
 from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
-from controller.core.reassignment import alter_reassignments, own_replica, rule
+from controller.core.reassignment import alter_reassignments, own_replica, pausing, rule
 from controller.core.reassignment.memory import MovesMemory
 from controller.core.reassignment.removal import GATHER_S, Removal
 from controller.core.stage import Stage, stage
@@ -89,6 +89,8 @@ class Moves(TopicDuty):
         outcome = _unreadable(step, item.at) or alter_reassignments.consider(
             wanted, step.planned.case(number), self._cluster, mode
         )
+        if isinstance(outcome, Change) and wanted.replicas is not None:
+            outcome = self._unless_paused(step.planned.case(number), outcome)
         if isinstance(outcome, Refusal):
             self._shared.requests.settle(item, moved(item, outcome.error, outcome.message), out)
         elif outcome is None:
@@ -99,6 +101,12 @@ class Moves(TopicDuty):
             step.requested[number] = None
             if outcome.notice is not None:
                 step.notices.append(outcome.notice)
+
+    def _unless_paused(self, case: Case | None, wanted: Change) -> Change | Refusal:
+        pause = self._cluster.pause
+        if pause is None or case is None or not pausing.holds_back(case, self._cluster, wanted):
+            return wanted
+        return pausing.refusal(pause)
 
     def missing(self, item: Item) -> Result:
         """Refuse a missing partition; like Kafka, checks the request first."""
@@ -118,6 +126,8 @@ class Moves(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Continue large requests, and forget what no longer matters once a partition has changed."""
         self._long_requests.go_on(out)
+        if changes.pause and self._cluster.pause is None:
+            self._replace_controllers()
         for name, gone in changes.gone_topics.items():
             self._removal.forget_topic(name, gone.partitions)
         if self._removal.is_idle:
@@ -127,6 +137,12 @@ class Moves(TopicDuty):
             for number in numbers:
                 at = TopicPartition(name, number)
                 self._removal.see(at, topic.partitions[number], topic.deletions.get(number, ()))
+
+    def _replace_controllers(self) -> None:
+        """Look again at replicas on ids of controllers, whose moves may have waited for the end of a pause."""
+        for controller in self._cluster.controllers:
+            for name, numbers in self._cluster.hosted.get(controller, {}).items():
+                self._shared.agenda.add(name, numbers)
 
     def hear(self, report: Report, out: Outbox) -> None:
         """Take in confirmed deletions."""

@@ -8,7 +8,7 @@ the assignment as a reminder that a replica is owed.
 from __future__ import annotations
 
 from controller.core.messages.effects import Notice
-from controller.core.reassignment import rule
+from controller.core.reassignment import pausing, rule
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, listed, raised
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas
@@ -31,7 +31,9 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     if state is None:
         return Change(why, Assignment(target))
     begun = rule.begin(case, cluster, target)
-    return Change(why, begun.assignment, begun.state, begun.owed) if isinstance(begun, Change) else None
+    if not isinstance(begun, Change) or pausing.holds_back(case, cluster, begun):
+        return None
+    return Change(why, begun.assignment, begun.state, begun.owed)
 
 
 def _named(ids: Replicas, cluster: Cluster) -> str:

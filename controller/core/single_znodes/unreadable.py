@@ -13,6 +13,7 @@ from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import doubled_s
 from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared
+from zk_layout.znodes.pause import PauseAddress
 
 NAMED_AT_ONCE = 50
 READ_AT_ONCE = 1_000
@@ -40,8 +41,11 @@ class UnreadableZnodes(Duty):
         """Log new ones with their reasons."""
         for path, reason in changes.malformed[:NAMED_AT_ONCE]:
             out.notice("malformed znode", f"{path}: {reason}")
-        for _, reason in changes.refused[:NAMED_AT_ONCE]:
-            out.notice("unreadable znode", f"{reason}; it is ignored until this controller may read it")
+        for path, reason in changes.refused[:NAMED_AT_ONCE]:
+            fate = "it is ignored until this controller may read it"
+            if path == PauseAddress.path:
+                fate = "it exists, so no move begins until it is deleted: `kafka-zk-controller resume`"
+            out.notice("unreadable znode", f"{reason}; {fate}")
         more = sum(max(0, len(met) - NAMED_AT_ONCE) for met in (changes.malformed, changes.refused))
         if more > 0:
             out.notice("unreadable znode", f"{more} more znodes cannot be read")

@@ -58,6 +58,7 @@ class Changes(Struct):
     preferred_election: PreferredElection | None = None
     broker_defaults: bool = False
     legacy: bool = False
+    pause: bool = False
     folder: bool = False
 
 

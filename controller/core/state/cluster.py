@@ -51,6 +51,7 @@ from zk_layout.znodes.notifications import (
     LogDirEventAddress,
 )
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.pause import PauseAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, StatusRootAddress
 from zk_layout.znodes.reassignments import ReassignmentAddress, ReassignmentsAddress
@@ -69,6 +70,7 @@ _Lone = (
     | ProducerIdBlockAddress
     | FeatureAddress
     | ControllerIdsAddress
+    | PauseAddress
     | ReassignmentsAddress
     | ReassignmentAddress
     | ReassignmentStatusAddress
@@ -105,6 +107,7 @@ class ClusterState:
         self.producer_ids = absent(ProducerIdBlockAddress(), NEVER)
         self.features = absent(FeatureAddress(), NEVER)
         self.controller_ids = absent(ControllerIdsAddress(), NEVER)
+        self.pause = absent(PauseAddress(), NEVER)
         self.broker_defaults = configs.Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
@@ -117,6 +120,11 @@ class ClusterState:
     def partition(self, at: TopicPartition) -> Partition | None:
         """A partition listed by its topic's znode."""
         return self.topics.partition(at.topic, at.partition)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether moves must wait: the znode that says so exists; ZooKeeper refuses to read only what exists."""
+        return self.pause.stat is not None or PauseAddress.path in self.unreadable.refusals
 
     def begin(self) -> None:
         """Mark everything loaded so far as unseen."""
@@ -170,6 +178,8 @@ class ClusterState:
                 self.features = Fact(address, Malformed(reason, 0), None, NEVER)
             case ProducerIdBlockAddress() if self.producer_ids.as_of == NEVER:
                 self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
+            case PauseAddress():
+                self.changes.pause = True
             case AclAddress() | None:
                 self.rights.refuse(path, address)
                 if address is not None:
@@ -183,6 +193,8 @@ class ClusterState:
         address = address_of(path)
         if isinstance(address, TopicAddress):
             self.topics.allow_topic(address.topic)
+        elif isinstance(address, PauseAddress):
+            self.changes.pause = True
         elif isinstance(address, AclAddress | None):
             self.rights.allow(path, address)
 
@@ -271,6 +283,9 @@ class ClusterState:
                 self.changes.features = True
             case ControllerIdsAddress():
                 self.controller_ids = fact
+            case PauseAddress():
+                self.pause = fact
+                self.changes.pause = True
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
             case AclAddress():
@@ -346,6 +361,8 @@ class ClusterState:
             fate = "it is removed"
         if isinstance(fact.address, FeatureAddress):
             fate = "it is rewritten"
+        if isinstance(fact.address, PauseAddress):
+            fate = "no move begins until it is deleted: `kafka-zk-controller resume`"
         if isinstance(fact.address, ReassignmentAddress):
             fate = "it is removed, or reset to the current target"
         if isinstance(fact.address, AclAddress):

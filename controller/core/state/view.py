@@ -22,6 +22,7 @@ from zk_layout.ids import (
 from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
+from zk_layout.znodes.pause import BY_HAND, Pause
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
@@ -105,6 +106,14 @@ class Cluster:
     def child(self, at: TopicPartition) -> ReassignmentZnode | None:
         """A partition's child of `/admin/reassignments`."""
         return self._state.reassignments.child(at)
+
+    @property
+    def pause(self) -> Pause | None:
+        """Who paused moves, and why; None if nobody did."""
+        if not self._state.is_paused:
+            return None
+        held = self._state.pause.value
+        return held if isinstance(held, Pause) else BY_HAND
 
     @property
     def unclean_election(self) -> bool:

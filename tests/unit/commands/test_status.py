@@ -23,6 +23,7 @@ from tests.unit.http.serving import LEADING, LOADING, STANDBY, serving
 from tests.unit.http.test_access import PASSWORD, write
 from zk_layout.facts import Stat
 from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion, Zxid
+from zk_layout.znodes.pause import Pause
 from zk_layout.znodes.release import Release, ReleaseAddress, encode
 from zk_layout.znodes.replicas import Replica
 
@@ -212,6 +213,32 @@ def test_a_release_is_shown_with_its_reason_and_time(data: bytes, shown: str, mo
 
     assert f"released to Kafka's own controllers {shown}" in answer.stdout
     assert json.loads(CliRunner().invoke(main, ["status", "--zookeeper=a", "--output=json"]).stdout)["released"]["by"]
+
+
+@pytest.mark.parametrize(
+    ("leadership", "warns"), [(LED, False), (replace(LED, controller=BrokerId(1), is_ours=False), True)]
+)
+def test_a_pause_is_shown_with_its_end_and_who_does_not_know_of_it(
+    leadership: Leadership, monkeypatch: pytest.MonkeyPatch, *, warns: bool
+) -> None:
+    paused = replace(leadership, paused=Pause("ann@h", 1_700_000_000_000, "new disks"))
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: paused)
+
+    text = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"]).stdout
+    found = json.loads(CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181", "--output=json"]).stdout)
+
+    assert f"moves are paused by ann@h at {AT}: new disks\nend it: kafka-zk-controller resume\n" in text
+    assert ("know nothing of a pause" in text) is warns
+    assert found["paused"]["reason"] == "new disks"
+
+
+def test_one_replica_shows_since_when_it_is_paused() -> None:
+    paused = replace(LEADING, is_paused=True, paused_by="ann@h (new disks)", paused_since=1_700_000_000.0)
+
+    lines = [[cell.strip() for cell in line.split("│")] for line in status_of(paused).stdout.splitlines()]
+
+    assert ["", "paused by", "ann@h (new disks)", ""] in lines
+    assert ["", "paused since", AT, ""] in lines
 
 
 def test_no_value_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ from controller.core.candidacy.phases import Phase, TakeOver
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
+from zk_layout.znodes.pause import Pause
 
 SESSION_S = 6.0
 VACANT = HolderSeen(None, False, ControllerEpoch(4))
@@ -195,6 +196,16 @@ def wanted(holder: HolderSeen) -> HolderSeen:
     return replace(holder, is_wanted=True)
 
 
+def paused(holder: HolderSeen) -> HolderSeen:
+    """The same, while moves are paused."""
+    return replace(holder, pause=Pause("ann@host", 1_700_000_000_000, "new disks"))
+
+
+def says(orders: Sequence[Order]) -> list[Say]:
+    """What is logged."""
+    return [order for order in orders if isinstance(order, Say)]
+
+
 @pytest.mark.parametrize("take_over", [TakeOver.ALWAYS, TakeOver.WHEN_VACANT])
 def test_a_switchover_replaces_another_of_ours_whatever_it_may_do_to_a_native_one(take_over: TakeOver) -> None:
     replica = Replica(Watching(), OURS, take_over=take_over)
@@ -209,6 +220,45 @@ def test_a_switchover_asks_nothing_of_who_leads_or_must_not_lead() -> None:
     assert Replica(Watching(), Unsound("no broker answers")).hears(wanted(OURS)) == []
     assert Replica(Watching(), take_over=TakeOver.WHEN_VACANT).hears(wanted(NATIVE)) == []
     assert Replica(Watching()).hears(wanted(replace(OURS, is_released=True))) == []
+
+
+def test_a_switchover_waits_for_the_end_of_a_pause_and_says_so_once() -> None:
+    replica = Replica(Watching())
+    said = [say.text for _ in range(2) for say in says(replica.candidacy.step((paused(wanted(OURS)),), 1.0))]
+
+    assert said == [
+        "moves are paused: none begins, no leader moves for balance, and no switchover is carried out",
+        "a switchover to this replica is not carried out while moves are paused",
+    ]
+    assert replica.hears(wanted(OURS)) == [Claim(replace=True, replaces_ours=True)]
+
+
+def test_a_leader_that_stops_is_succeeded_by_whom_it_names_also_while_moves_are_paused() -> None:
+    replica = Replica(Watching())
+
+    assert replica.hears(paused(replace(OURS, is_named=True))) == [Claim(replace=True, replaces_ours=True)]
+
+
+def test_a_pause_keeps_nobody_from_leading() -> None:
+    assert Replica(Watching()).hears(paused(VACANT)) == [Claim(replace=False)]
+    leader = Replica(*TO_LEAD)
+    assert leader.hears(paused(mine())) == []
+    assert leader.phase is Phase.ACTIVE
+
+
+def test_beginning_and_end_of_a_pause_are_logged_with_who_and_why() -> None:
+    candidacy = Replica(Watching()).candidacy
+
+    first, again, over = (says(candidacy.step((seen,), 1.0)) for seen in (paused(OURS), paused(OURS), OURS))
+
+    assert [(say.severity, say.details) for say in first] == [
+        (
+            Severity.WARNING,
+            {"by": "ann@host", "reason": "new disks", "hint": "end it: kafka-zk-controller resume"},
+        )
+    ]
+    assert again == []
+    assert [(say.severity, say.text) for say in over] == [(Severity.INFO, "the pause is over; moves begin again")]
 
 
 def test_a_leader_that_is_switched_from_stands_by() -> None:

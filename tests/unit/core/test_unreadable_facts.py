@@ -17,6 +17,7 @@ from zk_layout.znodes.delegation_tokens import DelegationTokenAddress
 from zk_layout.znodes.features import FeatureAddress
 from zk_layout.znodes.notifications import ConfigChangeAddress, IsrChangeAddress, LogDirEventAddress
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.pause import PauseAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress
 from zk_layout.znodes.reassignments import ReassignmentAddress
@@ -41,6 +42,7 @@ FAMILIES: tuple[Address, ...] = (
     ReassignmentStatusAddress(RequestId(1)),
     FeatureAddress(),
     ControllerIdsAddress(),
+    PauseAddress(),
     DelegationTokenAddress("token"),
 )
 

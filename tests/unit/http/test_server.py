@@ -148,6 +148,12 @@ def test_threads_lose_nothing_of_each_other() -> None:
         (STANDBY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
         (
+            msgspec.structs.replace(LEADING, is_paused=True, paused_by="ann@host (new disks)"),
+            200,
+            "active: loaded in 0.42 s\n"
+            "paused: moves are paused by ann@host (new disks); `kafka-zk-controller resume` ends that\n",
+        ),
+        (
             msgspec.structs.replace(LEADING, set_aside=("/brokers/topics/a: no permission",)),
             200,
             "active: loaded in 0.42 s\nset aside: /brokers/topics/a: no permission\n",
@@ -185,6 +191,9 @@ def test_every_replica_knows_who_leads() -> None:
             "failing": [],
             "is_released": False,
             "migration": "none",
+            "is_paused": False,
+            "paused_by": "",
+            "paused_since": 0.0,
             "is_observing": False,
             "obstacles": [],
         }

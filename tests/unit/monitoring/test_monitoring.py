@@ -108,6 +108,7 @@ def test_the_phase_of_a_migration_is_shown(phase: MigrationPhase) -> None:
         (STANDBY, 1, 0),
         (LOADING, 0, 0),
         (msgspec.structs.replace(STANDBY, is_released=True, reason="released"), 1, 1),
+        (msgspec.structs.replace(STANDBY, is_paused=True, paused_since=1_700_000_000.5), 1, 0),
     ],
 )
 def test_phase_readiness_and_release_are_shown(status: Status, is_ready: int, is_released: int) -> None:
@@ -120,6 +121,7 @@ def test_phase_readiness_and_release_are_shown(status: Status, is_ready: int, is
 
         value = monitoring.recorder.value
         assert (value("is_ready"), value("released")) == (is_ready, is_released)
+        assert value("paused_timestamp_seconds") == status.paused_since
         assert [phase.value for phase in Phase if value("phase", (phase.value,))] == [status.phase]
 
     asyncio.run(scenario())

@@ -5,9 +5,12 @@ What a real ensemble makes of it: `tests/cluster/test_switchover.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from controller.core.candidacy.events import Claimed
+from controller.core.candidacy.events import Claimed, HolderSeen
+from controller.zk import protocol
 from controller.zk.answers import SessionEnded
 from controller.zk.handing_over import hand_over, withdraw
 from controller.zk.session import Session
@@ -23,6 +26,30 @@ from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 OWN_ID, OTHER = BrokerId(901), BrokerId(902)
 SWITCHOVER = SwitchoverAddress()
 STANDBY = Replica("standby", True, 0)
+
+
+@pytest.mark.parametrize("is_by_the_holder", [True, False])
+def test_a_standby_tells_the_wish_of_a_leader_that_stops_from_an_operators(is_by_the_holder: bool) -> None:
+    ensemble = Ensemble()
+    standby, other = Process(ensemble), Process(ensemble)
+    ensemble.zookeeper.make_path("/kafka_zk_controller")
+    saw: list[Any] = []
+    session = Session(standby.bridge, saw.append, OTHER)
+
+    async def start() -> None:
+        session.start()
+
+    standby.do(start())
+    claim = protocol.Create("/controller", b"{}", ephemeral=True)
+    asked = protocol.Create(SWITCHOVER.path, catalog.encode(Switchover(OTHER, "whoever", 0)), ephemeral=True)
+    other.do(other.bridge.ask(claim))
+    asking = other if is_by_the_holder else Process(ensemble)
+    asking.do(asking.bridge.ask(asked))
+
+    ensemble.until(lambda: saw and isinstance(saw[-1], HolderSeen) and (saw[-1].is_wanted or saw[-1].is_named))
+    assert (saw[-1].is_named, saw[-1].is_wanted) == (is_by_the_holder, not is_by_the_holder)
+    for process in {standby, other, asking}:
+        process.end()
 
 
 class Stop:
