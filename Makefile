@@ -127,7 +127,7 @@ nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fre
 	$(BIN)/python -m tests.kafka --version 3.9.2 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
-	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster
+	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster tests/deploy
 	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 	$(MAKE) --no-print-directory charts
@@ -188,7 +188,7 @@ engine:  ## a container engine and a base image, if this machine can have them
 	@{ test -x $(DOCKERD) && test -f $(BASE); } || docker info >/dev/null 2>&1 || { \
 	  echo "setting up a container engine (once; two minutes)"; \
 	  mkdir -p $(dir $(BASE)); { { test -x $(DOCKERD) && command -v mmdebstrap \
-	    || { $(INSTALL) docker.io mmdebstrap debian-archive-keyring; }; } && rm -f $(BASE).part.tar && timeout 600 \
+	    || { $(INSTALL) docker.io docker-compose mmdebstrap debian-archive-keyring; }; } && rm -f $(BASE).part.tar && timeout 600 \
 	    mmdebstrap --mode=root --variant=essential --include=python3-venv --dpkgopt=force-unsafe-io \
 	    --aptopt='Acquire::Languages "none"' --customize-hook='install -D --mode=644 \
 	    "$${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$$1/etc/ssl/authorities.crt"' bookworm $(BASE).part.tar \
