@@ -106,6 +106,8 @@ def _print_all(found: Leadership) -> None:
     if not found.replicas:
         click.echo("no replica of this controller runs")
         return
+    if found.is_ours and sum(word is not None and word.is_ready for word in found.replicas.values()) == 1:
+        click.echo("only one replica is ready; if it fails, a native controller leads: run a second one")
     rows = []
     for replica, word in found.replicas.items():
         if word is None:

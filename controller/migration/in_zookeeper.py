@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from controller.core.candidacy.migrating import MigrationPhase
 from controller.migration.findings import Finding, Trap, counted, ok, stop, warning
 from controller.migration.sightings import Seen
-from controller.preflight.findings import listed, named
+from controller.preflight.findings import listed, named, not_registered
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.codec import Malformed
 from zk_layout.znodes.brokers import ROOT as BROKERS
@@ -32,7 +32,7 @@ def phase(seen: Seen) -> Iterator[Finding]:
     """Where the cluster stands."""
     texts = {
         MigrationPhase.NONE: "no KRaft controller has been here",
-        MigrationPhase.WAITING: "a KRaft quorum has started, and waits until all registered brokers have joined it",
+        MigrationPhase.WAITING: "a KRaft quorum has started, and waits until all brokers have joined it",
         MigrationPhase.COPYING: "a KRaft controller leads, and has not copied everything yet",
         MigrationPhase.DUAL_WRITE: "a KRaft controller leads, and writes to ZooKeeper what it decides (dual write); "
         "a migration that was finalized looks the same",
@@ -90,14 +90,12 @@ def brokers(seen: Seen) -> Iterator[Finding]:
         if not seen.phase.is_led_by_kraft:
             yield stop(check, "no broker is registered", BROKERS, "start the brokers")
         return
-    if missing := sorted(seen.partitions.hosts.keys() - set(seen.brokers)):
-        replicas = sum(seen.partitions.hosts[broker] for broker in missing)
-        are = "is" if len(missing) == 1 else "are"
-        text = f"{named(missing)} {are} not registered, and {counted(replicas, 'replica')} assigned there: "
+    if seen.away:
+        replicas = sum(seen.partitions.hosts[broker] for broker in seen.away)
+        text = f"{not_registered(seen.away)}, and {counted(replicas, 'replica')} assigned there: "
         text += "KRaft would wait for them for ever"
-        if not seen.phase.is_led_by_kraft:
-            yield stop(check, text, BROKERS, "start them, or move their replicas to other brokers")
-            return
+        yield stop(check, text, BROKERS, "start them, or move their replicas to other brokers")
+        return
     yield ok(check, f"{named(seen.brokers)} registered", BROKERS)
 
 

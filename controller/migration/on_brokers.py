@@ -19,7 +19,7 @@ from controller.migration.findings import (
     warning,
 )
 from controller.migration.sightings import Seen
-from controller.preflight.findings import listed, named
+from controller.preflight.findings import listed, named, not_registered
 from controller.preflight.leaving import ENABLED
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from zk_layout.ids import BrokerId
@@ -89,8 +89,11 @@ def settings(seen: Seen) -> Iterator[Finding]:
         yield _not_reported(check, ENABLED)
     elif not enabled:
         yield ok(check, f"no broker has {ENABLED} yet", "brokers")
-    elif others := sorted(set(seen.brokers) - set(enabled)):
-        text = f"{ENABLED} is true on {named(enabled)} and not on {named(others)}"
+    elif not seen.migrates_everywhere:
+        others = sorted(set(seen.brokers) - set(enabled))
+        text = f"{ENABLED} is true on {named(enabled)}"
+        text += f" and not on {named(others)}" if others else ""
+        text += f"; {not_registered(seen.away)}" if seen.away else ""
         hint = "go on with the rolling restart, or take it back everywhere: the migration begins with the last broker"
         yield warning(check, text, "brokers", hint)
     else:

@@ -129,9 +129,14 @@ class Seen:
         return frozenset(b for b, answer in self.answers.items() if answer.settings.get(ENABLED, "").lower() == "true")
 
     @property
+    def away(self) -> tuple[BrokerId, ...]:
+        """The brokers that host replicas and are not registered; none while KRaft leads, which they may have joined."""
+        return () if self.phase.is_led_by_kraft else tuple(sorted(self.partitions.hosts.keys() - set(self.brokers)))
+
+    @property
     def migrates_everywhere(self) -> bool:
-        """Whether every registered broker reports that it waits for a KRaft quorum."""
-        return bool(self.brokers) and self.migrating >= set(self.brokers)
+        """Whether no broker is away, and every one reports that it waits for a KRaft quorum."""
+        return bool(self.brokers) and not self.away and self.migrating >= set(self.brokers)
 
     @property
     def oldest_protocol(self) -> InterBrokerProtocol | None:

@@ -21,7 +21,7 @@ DELETION: Final = "delete.topic.enable"
 _Reported = TypeVar("_Reported")
 
 
-class _Remembered(Generic[_Reported]):
+class Remembered(Generic[_Reported]):
     """What brokers have reported.
 
     A registered broker that does not answer now keeps its last report; so does one that is away, for a while: it may
@@ -31,14 +31,18 @@ class _Remembered(Generic[_Reported]):
     def __init__(self) -> None:
         self._reports: dict[BrokerId, tuple[_Reported, float]] = {}
 
-    def update(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> list[_Reported]:
-        """Take in the reports of the registered brokers; return every report that counts now."""
+    def update(self, reported: Mapping[BrokerId, _Reported | None], now: float) -> dict[BrokerId, _Reported]:
+        """Take in the reports of the registered brokers; return every report that counts now.
+
+        Units:
+            `now` is in seconds of a clock that only goes forward.
+        """
         for broker, report in reported.items():
             known = report if report is not None or broker not in self._reports else self._reports[broker][0]
             if known is not None:
                 self._reports[broker] = (known, now)
         self._reports = {b: (known, at) for b, (known, at) in self._reports.items() if now - at <= REMEMBERED_S}
-        return [known for known, _ in self._reports.values()]
+        return {broker: known for broker, (known, _) in self._reports.items()}
 
 
 class BrokersProtocol:
@@ -46,7 +50,7 @@ class BrokersProtocol:
 
     def __init__(self) -> None:
         self.value = OLDEST
-        self._remembered: _Remembered[InterBrokerProtocol] = _Remembered()
+        self._remembered: Remembered[InterBrokerProtocol] = Remembered()
 
     def update(self, reported: Mapping[BrokerId, InterBrokerProtocol | None], now: float) -> bool:
         """Take in the reports of the registered brokers. True if the cluster has to be led by another version from now
@@ -56,7 +60,7 @@ class BrokersProtocol:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        self.value = min(self._remembered.update(reported, now), default=before)
+        self.value = min(self._remembered.update(reported, now).values(), default=before)
         return self.value.manner != before.manner
 
 
@@ -67,7 +71,7 @@ class BrokersSettings:
         """Settings `given` here are taken from no broker."""
         self.value = Inherited(are_known=False)
         self._given = given
-        self._remembered: _Remembered[BrokerSettings] = _Remembered()
+        self._remembered: Remembered[BrokerSettings] = Remembered()
 
     def update(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
         """Take in the reports of the registered brokers. True if other settings are in force from now on.
@@ -78,7 +82,7 @@ class BrokersSettings:
         before = self.value
         known = self._remembered.update(reported, now)
         if known:
-            self.value = inherited(known, self._given)
+            self.value = inherited(known.values(), self._given)
         elif has_any_answered and not before.are_known:
             self.value = Inherited()
         return self._in_force(self.value) != self._in_force(before)

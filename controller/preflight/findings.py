@@ -113,6 +113,15 @@ def named(brokers: Collection[BrokerId]) -> str:
     return f"broker{'s' * (len(brokers) != 1)} {listed(brokers)}"
 
 
+def not_registered(brokers: Collection[BrokerId]) -> str:
+    """A sentence about brokers that are away.
+
+    >>> not_registered([BrokerId(1)]), not_registered([BrokerId(1), BrokerId(2)])
+    ('broker 1 is not registered', 'brokers 1, 2 are not registered')
+    """
+    return f"{named(brokers)} {'is' if len(brokers) == 1 else 'are'} not registered"
+
+
 def listed(things: Collection[object]) -> str:
     """The first ten, separated by commas.
 

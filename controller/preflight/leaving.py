@@ -1,8 +1,8 @@
 """Is the cluster on its way to KRaft, and must this process make way for it?
 
-A KRaft quorum waits until every process in `/brokers/ids` has joined it, and a leading replica is registered there. It
-begins with the last broker; so that is the moment at which a replica makes way. Afterwards a KRaft controller leads,
-until it is rolled back.
+A KRaft quorum waits until every process in `/brokers/ids` and every broker with replicas has joined it, and a leading
+replica is registered there. It begins with the last broker; so that is the moment at which a replica makes way.
+Afterwards a KRaft controller leads, until it is rolled back.
 
 Source: Kafka's KRaftMigrationDriver.areZkBrokersReadyForMigration (KIP-866).
 """
@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from controller.core.candidacy.migrating import MigrationPhase
-from controller.preflight.findings import Check, Finding, named, stop, warning
+from controller.preflight.findings import Check, Finding, named, not_registered, stop, warning
 from controller.preflight.sightings import Seen, Wanted
+from zk_layout.ids import BrokerId
 
 ENABLED = "zookeeper.metadata.migration.enable"
 _GUIDE = "docs/kraft.md"
@@ -44,10 +45,22 @@ def migration(_: Wanted, seen: Seen) -> Iterator[Finding]:
 
 
 def _waiting(seen: Seen) -> Finding:
-    check, missing = Check.MIGRATION, sorted(b for b, one in seen.brokers.items() if not one.migrates)
-    if seen.brokers and not missing:
+    check, registered = Check.MIGRATION, seen.brokers.keys()
+    others = unready(seen)
+    away = sorted((others | seen.hosts) - seen.migrating - registered)
+    if seen.brokers and not (others or away):
         text = f"every broker has {ENABLED}, and the KRaft quorum waits for replicas of this controller to go"
         return stop(check, text, f"a native controller leads until KRaft does ({_GUIDE})")
+    lacking = []
+    if missing := sorted(others & registered):
+        lacking.append(f"{ENABLED} is not known to be set on {named(missing)}")
+    if away:
+        lacking.append(not_registered(away))
     text = f"a KRaft quorum waits for the brokers (migration phase: {seen.migration})"
-    lacking = f"{ENABLED} is not known to be set on {named(missing)}" if missing else "no broker is registered"
-    return warning(check, f"{text}; {lacking}", f"this replica makes way once it is set on all ({_GUIDE})")
+    hint = f"this replica makes way once it is set on all ({_GUIDE})"
+    return warning(check, "; ".join([text, *(lacking or ["no broker is registered"])]), hint)
+
+
+def unready(seen: Seen) -> frozenset[BrokerId]:
+    """The brokers that are registered, or were until recently, and are not known to wait for a quorum."""
+    return (seen.staying | seen.brokers.keys()) - seen.migrating

@@ -11,15 +11,19 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
+from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.clients.authorization import NOT_KNOWN_YET
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, ConfigSource
+from controller.preflight.brokers_protocol import Remembered
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.inheriting import POLICY, BrokerSettings
 from controller.preflight.judging import UNNAMED, authorizers, judge, protocols, withheld
-from controller.preflight.leaving import ENABLED
+from controller.preflight.leaving import ENABLED, unready
 from controller.preflight.own_listeners import ListenersOfRunningReplica
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.preflight import GRANTS, PROTECTING
@@ -71,6 +75,7 @@ class Preflight:
         self._wall_clock = wall_clock
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._authorizers: dict[BrokerId, str] = {}
+        self._migrates: Remembered[bool] = Remembered()
 
     async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
         """Run all checks once. Takes as long as the slowest broker, and at most a few seconds.
@@ -106,7 +111,10 @@ class Preflight:
             inspection.last_written_ms(bridge, tuple(others)),
             inspection.grants_of_brokers(bridge, tuple(others)),
         )
-        return Seen(
+        migrates = self._migrates.update(
+            {broker: one.migrates for broker, one in brokers.items()}, asyncio.get_running_loop().time()
+        )
+        seen = Seen(
             place,
             brokers,
             elsewhere,
@@ -117,7 +125,13 @@ class Preflight:
             written_ms / 1000 - self._wall_clock(),
             registrations,
             migration,
+            frozenset(broker for broker, has_said_so in migrates.items() if has_said_so),
+            frozenset(broker for broker, has_said_so in migrates.items() if not has_said_so),
         )
+        # Reading all topics is dear, so that it comes last: KRaft, too, asks for them only then.
+        if migration is MigrationPhase.WAITING and not unready(seen):
+            seen = replace(seen, hosts=await inspection.hosts(bridge, place.topics))
+        return seen
 
     async def _brokers(self, registered: dict[BrokerId, Registration]) -> dict[BrokerId, BrokerSeen]:
         asked = await asyncio.gather(*(self._broker(broker, r) for broker, r in sorted(registered.items())))

@@ -56,7 +56,8 @@ class BrokerSeen(Struct, frozen=True):
         not support it. `authorizer` is its own, empty if it has none, and None if that is not known. `settings` are
         those by which a controller decides, None if it does not report them. It looks for its controller on the
         listeners `looks_on`, none if it does not report them.
-        `grants` are those of `GRANTS` that it has. It `migrates` if it says that it waits for a KRaft quorum.
+        `grants` are those of `GRANTS` that it has. It `migrates` if it says that it waits for a KRaft quorum; None if
+        it does not answer.
     """
 
     listeners: tuple[str, ...]
@@ -70,7 +71,7 @@ class BrokerSeen(Struct, frozen=True):
     looks_on: frozenset[str] = frozenset()
     rack: str | None = None
     grants: frozenset[str] = frozenset()
-    migrates: bool = False
+    migrates: bool | None = None
 
     @property
     def has_answered(self) -> bool:
@@ -100,7 +101,9 @@ class Seen(Struct, frozen=True):
         `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` is another process
         registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
         had it. `registrations` has the ACL of what each broker has created in ZooKeeper. `migration` is the phase of
-        one to KRaft.
+        one to KRaft. Of the brokers that are registered, or were until recently, `migrating` have said last that they
+        wait for a quorum, and `staying` that they do not. `hosts` have replicas; they are read only where no more than
+        they could be missing.
 
     Units:
         `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.
@@ -116,3 +119,6 @@ class Seen(Struct, frozen=True):
     ahead_s: float = 0.0
     registrations: Mapping[BrokerId, Granted] = MappingProxyType({})
     migration: MigrationPhase = MigrationPhase.NONE
+    migrating: frozenset[BrokerId] = frozenset()
+    staying: frozenset[BrokerId] = frozenset()
+    hosts: frozenset[BrokerId] = frozenset()

@@ -12,12 +12,15 @@ from controller.runtime.supervision import Troubles, reason_of
 from controller.zk import preparation, protocol
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
+from controller.zk.protocol import Node
+from zk_layout.codec import Undecodable
 from zk_layout.ids import BrokerId, SessionId
 from zk_layout.znodes import replicas
 from zk_layout.znodes.replicas import Replica, ReplicaAddress
 
 LOOK_EVERY_S = 1.0
 WAIT_S = 10.0
+SAME_ID_AFTER_S = 60.0  # our own former session has expired by then
 PART = "announcing"
 
 
@@ -25,6 +28,10 @@ def http_address(http: tuple[str, int]) -> str:
     """Where a replica's HTTP port is, as its znode names it; empty without one."""
     host, port = http
     return f"{f'[{host}]' if ':' in host else host}:{port}" if port else ""
+
+
+class _SameId(Exception):
+    """Another process announces itself under our id, and its znode has stayed for longer than a former session's."""
 
 
 class ReplicaZnode:
@@ -49,6 +56,7 @@ class ReplicaZnode:
         self._host = socket.gethostname()
         self._release = metadata.version("kafka-zk-controller")
         self._written: tuple[SessionId, Replica] | None = None
+        self._other: tuple[SessionId, float] | None = None  # whose the znode is instead, and since when
         self._troubles = troubles or Troubles()
         self._troubles.expect(PART)
 
@@ -60,6 +68,9 @@ class ReplicaZnode:
                 await self._tell()
             except (Disconnected, SessionEnded):
                 pass  # the next session starts over
+            except _SameId as error:
+                wait_s = WAIT_S
+                self._troubles.wrong(PART, "another process has the same broker.id", str(error))
             except Exception as error:
                 wait_s = WAIT_S
                 self._troubles.wrong(PART, "this replica is not shown by `status`", reason_of(error))
@@ -79,7 +90,8 @@ class ReplicaZnode:
         if bridge is None or not bridge.session or self._written == (bridge.session, wanted):
             return
         session, path = bridge.session, self._address.path
-        found, _ = await bridge.exists(path)
+        node, _ = await bridge.get(path)
+        found = None if node is None else node.stat
         data = replicas.encode(wanted)
         if found is None:
             create = protocol.Create(bridge.full(path), data, ephemeral=True, acl=bridge.acl(path))
@@ -90,9 +102,30 @@ class ReplicaZnode:
         elif found.owner == session:
             reply = await bridge.read(protocol.SetData(bridge.full(path), data, found.version))
         else:
-            return  # our own former session holds it, or a replica with the same id: the id clash is reported elsewhere
+            assert node is not None
+            self._note_other(node)
+            return
+        self._other = None
         if reply.code == protocol.OK:
             self._written = session, wanted
             self._troubles.right(PART)
         elif reply.code not in (protocol.NODE_EXISTS, protocol.NO_NODE, protocol.BAD_VERSION):
             raise Refused(path, reply.code)
+
+    def _note_other(self, node: Node) -> None:
+        """The znode is another session's: our own former one's, which expires, or another process'.
+
+        Raises:
+            _SameId: it has lasted for too long to be our own.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._other is None or self._other[0] != node.stat.owner:
+            self._other = node.stat.owner, now
+        if now - self._other[1] < SAME_ID_AFTER_S:
+            return
+        try:
+            shown = replicas.decode(node.data)
+            whose = f"a process on host {shown.host or 'unknown'} with HTTP port {shown.http or 'unknown'}"
+        except Undecodable:
+            whose = "a process that shows itself unreadably"
+        raise _SameId(f"{whose} keeps {self._address.path}; give every replica a broker.id of its own")

@@ -14,6 +14,7 @@ from controller.core.candidacy.migrating import MigrationPhase, migration_phase
 from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
+from controller.zk.bulk import BulkReader, ChunkSize
 from controller.zk.login import identity_of
 from controller.zk.protocol import Exists, GetChildren, Node
 from controller.zk.rights import Granted, Right, granted
@@ -34,6 +35,7 @@ _OF_A_CLUSTER: Final = frozenset({"brokers", "cluster", "controller", "controlle
 _MOST_CHROOTS: Final = 50
 _MOST_TOPICS: Final = 200
 _TOPICS_AT_ONCE: Final = 10
+_TOPICS_OF_MANY: Final = 100
 _SAMPLE: Final = 3
 _long = struct.Struct(">q")
 _MZXID_AT: Final = 8
@@ -245,9 +247,30 @@ def _sampled(names: Iterable[TopicName]) -> Iterator[list[TopicName]]:
 async def _replicas_of(bridge: Bridge, name: TopicName) -> frozenset[BrokerId]:
     """The brokers that have replicas of a topic. Decodes one topic at a time: some are large and slow."""
     node = await _node(bridge, TopicAddress(name).path)
-    topic = None if node is None else catalog.decode(TopicAddress(name), node.data)
+    return frozenset() if node is None else _replicas_in(name, node)
+
+
+def _replicas_in(name: TopicName, node: Node) -> frozenset[BrokerId]:
+    topic = catalog.decode(TopicAddress(name), node.data)
     assignments = topic.partitions.values() if isinstance(topic, Topic) else ()
     return frozenset(broker for assignment in assignments for broker in assignment.replicas)
+
+
+async def hosts(bridge: Bridge, names: tuple[TopicName, ...]) -> frozenset[BrokerId]:
+    """The brokers that have replicas of any of these topics. Reads all of them, and lets others run meanwhile.
+
+    Raises:
+        SessionEnded: the session has ended.
+    """
+    found: set[BrokerId] = set()
+    bulk, size = BulkReader(bridge), ChunkSize()
+    for at in range(0, len(names), _TOPICS_OF_MANY):
+        some = names[at : at + _TOPICS_OF_MANY]
+        read = await bulk.read([TopicAddress(name).path for name in some], size)
+        for name, (node, _) in zip(some, read, strict=True):
+            if isinstance(node, Node):
+                found |= _replicas_in(name, node)
+    return frozenset(found)
 
 
 async def grants_of_brokers(bridge: Bridge, brokers: tuple[BrokerId, ...]) -> dict[BrokerId, Granted]:

@@ -23,6 +23,7 @@ from zk_layout.ids import Zxid
 MARK: Final = ":life:"
 """A name that no topic can have."""
 BLIND_ATTEMPTS: Final = 3
+_DIGITS: Final = 10  # of a sequential name
 _int = struct.Struct(">i")
 _CVERSION_AT, _CHILDREN_AT = 36, 56
 
@@ -34,6 +35,13 @@ class Births(Exists, frozen=True):
         """A stat gives creations and deletions together, and the number of children left."""
         changes, left = _int.unpack_from(buffer, offset + _CVERSION_AT), _int.unpack_from(buffer, offset + _CHILDREN_AT)
         return int(changes[0] + left[0]) // 2
+
+
+def refused(part: protocol.Operation) -> protocol.Operation:
+    """In place of a part of a guard: an operation of the same size that makes the transaction fail in any case."""
+    if isinstance(part, protocol.Delete):
+        return protocol.Delete(f"{part.path[:-_DIGITS]}{-1:0{_DIGITS}d}", -1)
+    return part
 
 
 class Lives:
@@ -102,7 +110,16 @@ class Lives:
         else:
             return ()
         create = protocol.Create(f"{full}/{MARK}", None, sequential=True)
-        return create, protocol.Delete(f"{full}/{MARK}{number:010d}", -1)
+        return create, protocol.Delete(f"{full}/{MARK}{number:0{_DIGITS}d}", -1)
+
+    def counts_what_is_in_flight(self, path: str) -> bool:
+        """Whether the guard of a znode's folder holds only if all that is in flight now arrives.
+
+        If a connection is lost, a creation of ours may be lost with it, while a guard that counts it is still to be
+        sent: another client's creation would then go unnoticed in its place.
+        """
+        folder = self.folder_of(path)
+        return folder in self._counted and self._in_flight[folder] > 0
 
     def sent(self, creations: Mapping[str, int]) -> None:
         """A transaction is in flight that creates this many children in each folder."""

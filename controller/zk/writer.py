@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from controller.core.messages.effects import Commit, Create, Delete, Set, Write
 from controller.core.messages.events import Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk import protocol
 from controller.zk.answers import Reply
 from controller.zk.bridge import Bridge
-from controller.zk.lives import Lives
+from controller.zk.lives import Lives, refused
 from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.controller import ControllerEpochAddress
 
@@ -70,6 +72,9 @@ class Writer:
         guards = self._guards(commit)
         operations = [self._operation(made.write, made.data) for made in commit.operations]
         request = protocol.transaction((self._fence, *(part for _, part in guards), *operations))
+        if any(self._lives.counts_what_is_in_flight(write.address.path) for write, _ in guards):
+            void = protocol.transaction((self._fence, *(refused(part) for _, part in guards), *operations))
+            request = replace(request, otherwise=void.body, is_valid=self._bridge.same_connection())
         if request.size_bytes > self._max_request_bytes and guards:
             guards, request = [], protocol.transaction((self._fence, *operations))  # rely on versions
         if request.size_bytes > self._max_request_bytes:
@@ -126,17 +131,17 @@ class Writer:
             reason = f"refused: {protocol.error_name(reply.code)}"
             self._emit(Conflicted(commit.commit, commit.operations[0].write.address, reason))
             return
-        refused = protocol.refusal(reply.value)
-        if refused is None:
+        refusal = protocol.refusal(reply.value)
+        if refusal is None:
             self._note(commit, reply.zxid)
             self._emit(Committed(commit.commit, reply.zxid))
-        elif refused[0] == 0:
+        elif refusal[0] == 0:
             self.is_fenced = True
             self._emit(Fenced(commit.commit))
-        elif refused[0] <= len(guards):
-            self._conflicted(commit, guards[refused[0] - 1][0], refused[1])
+        elif refusal[0] <= len(guards):
+            self._conflicted(commit, guards[refusal[0] - 1][0], refusal[1])
         else:
-            index, code = refused[0] - len(guards), refused[1]
+            index, code = refusal[0] - len(guards), refusal[1]
             write = commit.operations[index - 1].write
             self._emit(Conflicted(commit.commit, write.address, _reason(write, code)))
 

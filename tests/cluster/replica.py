@@ -167,5 +167,6 @@ class Replica:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
     def ask(self, request: Request, version: int = 0, timeout_s: float = 10.0) -> Any:
-        """Send one request over a separate connection."""
-        return ask(self.address, request, version=version, timeout_s=timeout_s)
+        """Send one request over a separate connection, and wait for as long as it lets the controller take."""
+        allowed_s = getattr(request, "timeout_ms", 0) / 1000
+        return ask(self.address, request, version=version, timeout_s=timeout_s + allowed_s)

@@ -79,6 +79,8 @@ class Walk:
         restart(self.cluster, self.enabled)
         wait_until(lambda: holder(self.zk) == NODE_ID, "KRaft led", LONG_S)
         assert not self.zk.exists("/brokers/ids/901")
+        terms = [record for record in self.ours.log() if record["event"].endswith("→ active")]
+        assert len(terms) == 1, "while the last broker restarted, it made way too early and claimed again"
         wait_until(lambda: content(self.zk, "/migration")["kraft_metadata_offset"] > 0, "all was copied", LONG_S)
         self.sees("dual write")
         assert (self.ours.process.is_alive, self.ours.leader()["is_ready"]) == (True, False)

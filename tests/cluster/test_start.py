@@ -166,7 +166,7 @@ def test_a_feature_znode_that_cannot_be_read_is_written_anew(zookeeper: str, tmp
         client.create("/feature", b'{"version":1,"stat')
         with Replica(zookeeper, tmp_path) as replica:
             replica.await_phase("active")
-            assert client.get("/feature")[0] == b'{"version":2,"features":{},"status":1}'
+            wait_until(lambda: client.get("/feature")[0] == b'{"version":2,"features":{},"status":1}', "it was written")
 
 
 def test_what_lies_unreadable_before_the_take_over_is_named_once_each(zookeeper: str, tmp_path: Path) -> None:

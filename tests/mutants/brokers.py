@@ -12,6 +12,7 @@ FULL_UPDATES = "controller/core/announcing/full_updates.py"
 BATCH = "controller/core/announcing/batch.py"
 DRAFT = "controller/core/steps/draft.py"
 MEMORY = "controller/core/brokers/memory.py"
+PASSES = "controller/core/brokers/passes.py"
 SENDING = "controller/core/announcing/sending.py"
 WAITS = "controller/core/scheduling/waits.py"
 VIEW = "controller/core/state/view.py"
@@ -73,6 +74,22 @@ MUTANTS = (
         "self._full_updates.join(fresh)",
         "pass",
         (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "goes through what is placed on controllers' ids once for each broker that comes",
+        BROKERS,
+        "self._passes.begin_once(broker, self._look_at)",
+        "self._passes.begin(broker, self._look_at)",
+        (unit("hosted_passes"),),
+        unseen="many partitions on such ids, small turns, and all brokers at once: one world in thousands",
+    ),
+    Mutant(
+        "leaves out what a broker was given while its pass waited for its turn",
+        PASSES,
+        "waiting.topics = self._topics_of(broker)",
+        "pass",
+        (unit("hosted_passes"),),
+        unseen="a topic has to be placed on such an id between the arrivals of two brokers, while a pass waits",
     ),
     Mutant(
         "sends a broker half of a topic",

@@ -234,6 +234,13 @@ MUTANTS = (
         (story("reassignment_znodes_across_terms"),),
     ),
     Mutant(
+        "leaves a child behind for its successor to follow",
+        FOLDER,
+        "self._void[at] = self._doubted[at] = mzxid",
+        "self._void[at] = mzxid",
+        (unit("reassignment_znodes"),),
+    ),
+    Mutant(
         "takes a child that it deleted itself for one that was removed",
         FOLDER,
         "is_ours = self._deleting.get(at.topic, {}).get(at.partition) == (former.czxid, former.version)",

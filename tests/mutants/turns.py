@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant, law, story, trap, unit
+from tests.mutants.mutant import Mutant, law, story, trap, unit, zk
 
 FACTS = "zk_layout/facts.py"
 TOPIC_FACTS = "controller/core/state/topic_facts.py"
@@ -16,6 +16,8 @@ STEPS = "controller/core/steps/steps.py"
 QUARANTINES = "controller/core/steps/quarantined_topics.py"
 TRANSACTIONS = "controller/core/transactions/owner.py"
 PACKING = "controller/core/transactions/packing.py"
+LOSSES = "controller/core/transactions/losses.py"
+LIVES = "controller/zk/lives.py"
 
 MUTANTS = (
     Mutant(
@@ -248,5 +250,19 @@ MUTANTS = (
         "                if to_watch:",
         "                if to_watch and out.is_over:",
         (story("reassignment_znode_deleted_at_once"),),
+    ),
+    Mutant(
+        "takes the answer to a small write for a sign that a large one fits",
+        LOSSES,
+        "if size_bytes >= ALIKE_SHARE * last_bytes:",
+        "if size_bytes:",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "counts a creation that was lost with its connection",
+        LIVES,
+        "return folder in self._counted and self._in_flight[folder] > 0",
+        "return False",
+        (zk("lives"),),
     ),
 )

@@ -128,6 +128,12 @@ class Announcements:
         epoch, born = self._doomed.get((tell.controller_epoch, broker, at), (None, None))
         return epoch in epochs and born == self._checker.born(at.topic)
 
+    def _refuses_for_good(self, broker: BrokerId) -> bool:
+        """Whether a broker wants a higher leader epoch of a partition whose state may not be written."""
+        world = self._checker.world
+        model = world.brokers[broker].model
+        return model is not None and any(world.refusals.excuses(at, Concern.LEADING) for at in model.without_log)
+
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
         """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
         sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
@@ -137,7 +143,8 @@ class Announcements:
             last, times = self._last_sent.get(replica, (None, 0))
             times = times + 1 if last == view and sent[view] > 1 else 1
             self._last_sent[replica] = view, times
-            if times > OFTEN or sent[view] > OFTEN_IN_TURN:
+            is_often = times > OFTEN or sent[view] > OFTEN_IN_TURN
+            if is_often and not self._refuses_for_good(tell.broker):
                 raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:

@@ -9,7 +9,7 @@ from tests.simulation.broken import Broken, hold
 from tests.simulation.clients import LEGACY, PREFERRED
 from tests.simulation.controllers import Role
 from tests.simulation.refusals import Concern
-from zk_layout.ids import NO_LEADER, BrokerId, TopicName, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.partition_state import PartitionState
@@ -106,7 +106,7 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
     if state.leader != NO_LEADER and state.leader in live:
         if not live[state.leader].leads(at):
             raise Broken(f"broker {state.leader} does not know that it leads {at}")
-        alive_replicas = [r for r in assignment.target if r in live]
+        alive_replicas = [r for r in _wanted(world, at, assignment, live[state.leader]) if r in live]
         missing = [r for r in alive_replicas if r not in state.isr]
         is_stuck = at in world.checker.unheard and not world.plan.traits.uses_alter_partition
         is_hung_up_on = world.sizes.is_misconfigured and world.sizes.is_too_large(at.topic)
@@ -114,6 +114,17 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
             missing and not is_stuck and not is_hung_up_on
         ):  # a leader that writes the state itself and knows another version
             raise Broken(f"live replicas {missing} of {at} are not in its ISR {list(state.isr)}")
+
+
+def _wanted(world: World, at: TopicPartition, assignment: Assignment, leader: BrokerModel) -> Replicas:
+    """The replicas of a partition with a live leader: what another process wrote over them does not count.
+
+    If that may not be put right, they are those that the leader was sent.
+    """
+    if at not in world.checker.edited or not world.refusals.excuses(at, Concern.MOVING) or not leader.leads(at):
+        return assignment.target
+    view = leader.replicas[at].view
+    return tuple(r for r in view.replicas if r not in view.removing)
 
 
 def _does_not_move(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
@@ -154,7 +165,7 @@ def _is_known(
         if announced != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
         # Without a live leader a replica keeps its log, and its last epoch.
-        if broker in assignment.target and state.leader in live and broker in able:
+        if state.leader in live and broker in _wanted(world, at, assignment, live[state.leader]) and broker in able:
             epoch = model.replicas[at].view.leader_epoch if at in model.replicas else None
             if epoch != state.leader_epoch:
                 raise Broken(f"broker {broker} is in leader epoch {epoch} of {at}, not {state.leader_epoch}")

@@ -322,7 +322,10 @@ class Plots:
         def arrived(session: SessionId, operations: Sequence[Operation]) -> None:
             claim = self.world.zookeeper.nodes.get(CLAIM)
             raised = [o.data for o in operations if isinstance(o, SetData) and o.path == EPOCH]
-            if raised and claim is not None and claim.owner == session == leader.session:
+            held = self.world.zookeeper.nodes.get(EPOCH)
+            # A claim sent again after a lost answer gives the epoch that it has already written.
+            is_raised = held is not None and bool(raised) and int(raised[0]) > int(held.data)
+            if is_raised and claim is not None and claim.owner == session == leader.session:
                 self._at_arrival()
                 self.world.say("client", "raises the controller epoch")
                 self.world.write_at_once(SetData(EPOCH, raised[0]))

@@ -189,7 +189,8 @@ class Refusals:
             Right(state, WRITE | READ, name, number),
             Right(state, READ, name, number),
             Right(configs.TopicConfigAddress(name).path, READ, name, None, deleting | Concern.ELECTING_UNCLEANLY),
-            Right(admin.TopicDeletionAddress(name).path, READ, name, None, deleting),
+            # Which topic a request means shows its age: until that can be read, nobody leads the topic (decision 85).
+            Right(admin.TopicDeletionAddress(name).path, READ, name, None, leading | moving | deleting),
             Right(debts.ReplicaDeletionsAddress(name).path, READ, name, None, moving | deleting),
             Right(debts.ReplicaDeletionsAddress(name).path, WRITE, name, None, moving | deleting),
         ]

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,6 +17,7 @@ from controller.core.messages.commands import LeaderAndIsr, PartitionView, Repli
 from controller.core.messages.effects import Answer, Commit, Delete, Effect, Notice, Set, Tell, Write, operation
 from controller.core.messages.events import CommitId, Event, Observed
 from controller.core.messages.requests import ControlledShutdown
+from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
@@ -27,11 +28,13 @@ from controller.core.transactions.proposal import Proposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
 from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
+from tests.simulation.announcements import OFTEN
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
 from tests.simulation.elections import unfounded
 from tests.simulation.network import ZkConnection
-from tests.simulation.refusals import Right
+from tests.simulation.outcome import _is_at_rest
+from tests.simulation.refusals import Concern, Right
 from tests.simulation.sizes import GUARD_BYTES, HANG_UPS
 from tests.simulation.world import World
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData, Znode
@@ -236,6 +239,119 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
+
+
+@pytest.mark.parametrize("may_be_written", [True, False])
+def test_a_broker_gets_the_same_again_and_again_only_where_what_it_wants_may_not_be_written(
+    may_be_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, broker, model = World(0), BrokerId(1), SimpleNamespace(without_log={AT: LeaderEpoch(1)})
+    monkeypatch.setattr(world.brokers[broker], "model", model)
+    monkeypatch.setattr(world.refusals, "excuses", lambda at, _: at == AT and not may_be_written)
+    view = PartitionView(
+        AT.topic,
+        None,
+        AT.partition,
+        ControllerEpoch(1),
+        NO_LEADER,
+        LeaderEpoch(1),
+        (),
+        PartitionEpoch(1),
+        0,
+        (),
+        (),
+        (),
+    )
+    tell = Tell(broker, BrokerEpoch(1), ControllerEpoch(1), UpdateMetadata((view,), ()))
+    for _ in range(OFTEN):
+        world.checker.announcements._is_no_repetition(tell, (view,))
+
+    with pytest.raises(Broken, match="th time") if may_be_written else nullcontext():
+        world.checker.announcements._is_no_repetition(tell, (view,))
+
+
+OF_LEADER, FORMER = (BrokerId(1), BrokerId(2)), BrokerId(3)
+
+
+def overwritten(monkeypatch: pytest.MonkeyPatch, *, may_be_put_right: bool = False, is_edited: bool = True) -> World:
+    """A world in which the replicas in a topic's znode may not be put right."""
+    world = World(0)
+    if is_edited:
+        world.checker.edited[AT] = None
+    monkeypatch.setattr(
+        world.refusals, "excuses", lambda _, concern: not may_be_put_right and concern is Concern.MOVING
+    )
+    return world
+
+
+def at_rest(world: World, *, told: tuple[BrokerId, ...] = OF_LEADER) -> None:
+    """Check a partition led by 1, with 2 in sync, whose topic's znode says 3 and 1, as it did before a move.
+
+    Shape:
+        `told` are the replicas that the leader was sent.
+    """
+    leader, partition = OF_LEADER[0], StateAddress(AT.topic, AT.partition).path
+    state = PartitionState(leader, LeaderEpoch(6), ControllerEpoch(1), OF_LEADER)
+    assignment = Assignment((FORMER, leader))
+    world.checker.states[AT], world.checker.topics[AT.topic] = state, Topic({AT.partition: assignment})
+    world.zookeeper.nodes[partition] = Znode(b"", 1, 0)
+    view = PartitionView(
+        AT.topic, None, AT.partition, ControllerEpoch(1), leader, LeaderEpoch(6), OF_LEADER, PartitionEpoch(0), 0, told
+    )
+    live: dict[BrokerId, Any] = {
+        broker: SimpleNamespace(
+            cache={AT: view},
+            replicas={AT: SimpleNamespace(view=view)} if broker in OF_LEADER else {},
+            disk={AT: None},
+            is_offline=lambda _: False,
+            leads=lambda _, broker=broker: broker == leader,
+        )
+        for broker in (*OF_LEADER, FORMER)
+    }
+    _is_at_rest(world, AT, assignment, live)
+
+
+def test_what_was_written_over_a_topic_and_may_not_be_put_right_says_nothing_about_who_has_to_be_in_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_rest(overwritten(monkeypatch))
+
+    with pytest.raises(Broken, match=r"live replicas \[3\]"):  # whoever the leader was sent has to
+        at_rest(overwritten(monkeypatch), told=(*OF_LEADER, FORMER))
+
+
+@pytest.mark.parametrize("case", [{"may_be_put_right": True}, {"is_edited": False}])
+def test_a_replica_that_is_not_in_sync_is_seen_where_nothing_prevents_that_its_leader_knows_it(
+    case: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Broken, match=r"live replicas \[3\]"):
+        at_rest(overwritten(monkeypatch, **case))
+
+
+def test_a_topic_is_led_unless_the_age_of_the_request_to_delete_it_may_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, request, assignment = World(0), TopicDeletionAddress(AT.topic).path, Assignment((BrokerId(1),))
+    session, live = (
+        world.zookeeper.open_session(),
+        {BrokerId(1): cast(Any, SimpleNamespace(is_offline=lambda _: False))},
+    )
+
+    def write(operation: MakeNode | RemoveNode) -> None:
+        world.zookeeper.multi(session, [operation])
+        world.checker.after_step()
+
+    write(MakeNode(request))
+    write(MakeNode(TopicAddress(AT.topic).path, catalog.encode(Topic({AT.partition: assignment}))))
+    rights = world.refusals._rights_of(AT.topic, AT.partition)
+    monkeypatch.setattr(world.refusals, "_of_some_topic", lambda: tuple(r for r in rights if r.path == request))
+    monkeypatch.setattr("tests.simulation.refusals.LEFT_FOR_GOOD", 1.0)
+    world.refusals.heal()
+    _is_at_rest(world, AT, assignment, live)
+
+    write(RemoveNode(request))
+    with pytest.raises(Broken, match="never given a leader"):
+        _is_at_rest(world, AT, assignment, live)
 
 
 class Withdrawn:
@@ -496,6 +612,23 @@ def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
     checker.answers.forced[AT] = None
     checker._state_follows(AT, before, after, session)
     assert AT in checker.lost
+
+
+@pytest.mark.parametrize(
+    ("is_forced", "at_once", "is_excused"), [(True, 6, True), (False, 6, False), (True, WRITES_A_TRANSACTION, False)]
+)
+def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
+    is_forced: bool, at_once: int, is_excused: bool
+) -> None:
+    world, (one, two) = World(0), (BrokerId(1), BrokerId(2))
+    world.plan, checker = msgspec.structs.replace(world.plan, writes_a_transaction=at_once), world.checker
+    before = Topic({AT.partition: Assignment((one, two))})
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
+    checker.states[AT] = PartitionState(one, LeaderEpoch(3), ControllerEpoch(1), (one,))
+    checker.answers.forced.update({AT: None} if is_forced else {})
+
+    with nullcontext() if is_excused else pytest.raises(Broken, match="no in-sync replica among"):
+        checker._nobody_left_early(before, dict(checker.states), AT.topic)
 
 
 def test_a_dead_broker_stays_in_the_isr_only_while_its_leader_cannot_be_informed() -> None:

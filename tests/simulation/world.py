@@ -317,6 +317,11 @@ class World:
         return any(topic.partitions for topic in self.checker.topics.values())
 
     @property
+    def has_small_turns(self) -> bool:
+        """Whether a controller's turn does little, so that what is bounded in it takes several."""
+        return self.seed % 2 == 1
+
+    @property
     def is_peaceful(self) -> bool:
         """Whether the faults have stopped."""
         return self._is_healed
@@ -348,7 +353,7 @@ class World:
             clock_zero_ms=self.wall_clocks.zero_ms(own_id),
             token_expiry_check_s=TOKENS_READ_EVERY_S,
             keeps_reassignment_znodes=own_id in self.folder.keepers,
-            budget=SMALL_BUDGET if self.seed % 2 else TurnBudget(),
+            budget=SMALL_BUDGET if self.has_small_turns else TurnBudget(),
             writes_a_transaction=self.plan.writes_a_transaction,
         )
 

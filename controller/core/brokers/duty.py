@@ -162,7 +162,7 @@ class Brokers(Duty):
             self._memory.returning[broker] = None
         self._passes.begin(broker, visit, lambda _: self._memory.note_returned(broker))
         for controller in self._cluster.controllers:
-            self._look_at_hosted(controller)  # a new broker may take the place of this id
+            self._look_at_hosted(controller)  # a new broker may take the place of this id; several need one pass
 
     def _look_after_hidden(self) -> None:
         """Keep the leaderships of brokers whose registration cannot be decoded; only a real change makes partitions
@@ -180,7 +180,7 @@ class Brokers(Duty):
 
     def _look_at_hosted(self, broker: BrokerId) -> None:
         """Make every partition of a broker due, and announce it to all brokers."""
-        self._passes.begin(broker, self._look_at)
+        self._passes.begin_once(broker, self._look_at)
 
     def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """Make partitions due before any wait can consider them settled."""

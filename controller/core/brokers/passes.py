@@ -27,7 +27,7 @@ def _no_end(_: Outbox) -> None:
 
 
 class _Pass(Struct, eq=False):
-    """Shape: `numbers` are the partitions of the topic `name` that are still to be visited."""
+    """Shape: `numbers` are the partitions of the topic `name` still to be visited; it is empty before the first."""
 
     broker: BrokerId
     visit: Visit
@@ -61,8 +61,18 @@ class HostedPasses:
 
     def begin(self, broker: BrokerId, visit: Visit, end: End = _no_end) -> None:
         """Queue a pass; `end` is called after the last partition."""
-        topics = iter(tuple(self._hosted.get(broker, ())))
-        self._left.append(_Pass(broker, visit, end, topics, TopicName(""), iter(())))
+        self._left.append(_Pass(broker, visit, end, self._topics_of(broker), TopicName(""), iter(())))
+
+    def begin_once(self, broker: BrokerId, visit: Visit) -> None:
+        """Queue a pass, unless the same one still waits for its turn: that one visits what is hosted now."""
+        waiting = next((p for p in self._left if p.broker == broker and p.visit == visit and not p.name), None)
+        if waiting is None:
+            self.begin(broker, visit)
+        else:
+            waiting.topics = self._topics_of(broker)
+
+    def _topics_of(self, broker: BrokerId) -> Iterator[TopicName]:
+        return iter(tuple(self._hosted.get(broker, ())))
 
     def renew(self) -> None:
         """A turn begins."""

@@ -130,7 +130,11 @@ class Candidacy:
             return self._why
         if seen is None or self._unsound is not None:
             return self._unsound or self._known.why_blind
-        return Why.RELEASED.value if seen.is_released else self._why
+        if seen.is_released:
+            return Why.RELEASED.value
+        if _is_native(seen) and self._settings.take_over is TakeOver.WHEN_VACANT:
+            return f"{named(seen)}, and controller.takeover={TakeOver.WHEN_VACANT} waits until it is vacant"
+        return self._why
 
     # what happens
 

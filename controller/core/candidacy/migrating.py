@@ -17,7 +17,7 @@ class MigrationPhase(StrEnum):
     """The phases, in the order in which a migration passes through them; the last two are no part of one."""
 
     NONE = "none"  # no KRaft controller has been here
-    WAITING = "waiting"  # a quorum has started, and waits until every registered broker has joined it
+    WAITING = "waiting"  # a quorum has started, and waits until every broker has joined it
     COPYING = "copying"  # a KRaft controller holds `/controller` and reads everything from ZooKeeper
     DUAL_WRITE = "dual write"  # it leads, and writes to ZooKeeper what it writes to its own log
     LEFT_OVER = "left over"  # a former migration has left its progress behind, and no KRaft controller leads

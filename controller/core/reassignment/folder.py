@@ -116,7 +116,7 @@ class ReassignmentFolder(TopicDuty):
         """Ignore requests left by a controller that does not maintain /admin/reassignments.
 
         Each term that maintains the folder writes its epoch there. If a later epoch has written a partition's
-        state, and the topic znode is older than the child, nothing shows which of the two was written last: the child
+        state, and the child is older than the topic znode, nothing shows which of the two was written last: the child
         is ignored. Until it has been corrected, the epoch is not written: the next term would take it for a request.
         """
         for name, children in sorted(self._state.children.items()):
@@ -131,7 +131,7 @@ class ReassignmentFolder(TopicDuty):
                 if held.state.controller_epoch > self._state.kept_by:
                     at = TopicPartition(name, number)
                     self._void[at] = self._doubted[at] = child.mzxid
-                    text = "a controller that ignores this znode has led since it was written"
+                    text = "a controller that ignores this znode, or could not write it, has led since it was written"
                     self._say_refused(at, f"{text}; write it again if you still want it", out)
 
     def _look_for_stray(self, at: TopicPartition, out: Outbox) -> None:
@@ -311,7 +311,7 @@ class ReassignmentFolder(TopicDuty):
             if isinstance(outcome, Accepted):
                 self._removed.get(step.name, {}).pop(number, None)
                 if mzxid is not None:
-                    self._void[at] = mzxid
+                    self._void[at] = self._doubted[at] = mzxid
         if isinstance(outcome, Unwritable):
             for number in step.decided:
                 at = TopicPartition(step.name, number)
@@ -338,10 +338,14 @@ class ReassignmentFolder(TopicDuty):
         if version == ABSENT:
             return Atom((Create(ReassignmentsAddress(), FolderKeeper(epoch)),), (f"{ROOT} is kept from now on",))
         self._doubted = {at: as_of for at, as_of in self._doubted.items() if self._is_as_of(at, as_of)}
-        if self._state.kept_by == epoch or self._doubted:
+        if bool(self._doubted) is not (self._state.kept_by == epoch):
             return None
-        write = Set(ReassignmentsAddress(), FolderKeeper(epoch), version)
-        return Atom((write,), (f"{ROOT} is kept by controller epoch {epoch}",))
+        # If this term ends before they are corrected, the next one must not take them for requests.
+        keeper = FolderKeeper() if self._doubted else FolderKeeper(epoch)
+        why = f"{ROOT} is kept by controller epoch {epoch}"
+        if self._doubted:
+            why = f"topics were written without their children of {ROOT}"
+        return Atom((Set(ReassignmentsAddress(), keeper, version),), (why,))
 
     def _is_as_of(self, at: TopicPartition, mzxid: Zxid) -> bool:
         child = self._state.child(at)

@@ -23,7 +23,7 @@ from controller.core.steps.change import Case, Change, Next, Precedence, Rule, l
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Accepted, Outcome, is_unwritten
 from controller.core.turn.shared import Shared
-from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import ABSENT, PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
 KIND = "overwritten assignment"
@@ -44,6 +44,8 @@ class ForeignWrites(TopicDuty):
         self._replaced: dict[TopicName, Assignments] = {}
         self._accepted: dict[TopicName, None] = {}
         self._unwritten: dict[TopicName, Assignments] = {}
+        # What a write of unknown outcome made of the topic, if ZooKeeper accepted it, and at which version.
+        self._perhaps: dict[TopicName, tuple[ZnodeVersion, Assignments]] = {}
         self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}
 
     @property
@@ -66,9 +68,12 @@ class ForeignWrites(TopicDuty):
         replaced = self._replaced.pop(step.name, None)
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
+            self._perhaps.pop(step.name, None)
         elif replaced is not None and is_unwritten(outcome):
             self._unwritten[step.name] = replaced
             self._ours.pop(step.name, None)
+        elif replaced is not None:
+            self._perhaps[step.name] = ZnodeVersion(step.topic.version + 1), self._ours[step.name]
 
     def retract(self, changes: OpenChanges, out: Outbox) -> None:
         """Revert foreign assignments, so that other duties see the replicas that apply.
@@ -80,7 +85,9 @@ class ForeignWrites(TopicDuty):
             return
         left = self._state.changes
         for name in {**left.gone_topics, **changes.gone_topics}:
-            for memory in (self._overwritten, self._ours, self._unwritten, self._accepted, self._compared):
+            for memory in (
+                self._overwritten, self._ours, self._unwritten, self._perhaps, self._accepted, self._compared,
+            ):  # fmt: skip
                 memory.pop(name, None)
         for name, former in {**left.topics, **changes.topics}.items():
             view = self._topics.views.get(name)
@@ -91,6 +98,7 @@ class ForeignWrites(TopicDuty):
                 self._compared[name] = view.czxid, view.version
                 numbers = {**left.partitions.get(name, {}), **changes.partitions.get(name, {})}
                 self._compare(view, numbers, changes, out)
+                self._perhaps.pop(name, None)
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
@@ -103,6 +111,8 @@ class ForeignWrites(TopicDuty):
         for number, former in numbers.items():
             found = topic.partitions[number].assignment
             if former.assignment is found:
+                continue
+            if self._may_have_written(topic, number, found):
                 continue
             expected = self._expected(topic.name, number, former.assignment, found)
             if not expected.replicas or expected == found:
@@ -118,6 +128,10 @@ class ForeignWrites(TopicDuty):
     def _expected(self, name: TopicName, number: PartitionId, before: Assignment, found: Assignment) -> Assignment:
         ours = self._ours.get(name, {}).get(number)
         return ours if ours is not None and (ours == found or name in self._accepted) else before
+
+    def _may_have_written(self, topic: TopicView, number: PartitionId, found: Assignment) -> bool:
+        version, assignments = self._perhaps.get(topic.name, (ABSENT, {}))
+        return topic.version == version and assignments.get(number) == found
 
     def _disown(self, name: TopicName, replaced: Assignments, changes: OpenChanges, out: Outbox) -> None:
         """Revert assignments that only looked like ours: another process wrote the same, and our write was refused.

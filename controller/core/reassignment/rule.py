@@ -111,7 +111,8 @@ def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_
         return Refusal(code, f"Duplicate replica ids in partition reassignment replica list: {listed(target)}")
     if min(target) < 0:
         return Refusal(code, f"Invalid broker id in replica list: {listed(target)}")
-    adding = tuple(r for r in target if r not in held.original)
+    # A controller that still stands among the replicas is about to be replaced by a broker.
+    adding = tuple(r for r in target if r not in (held.target if r in cluster.controllers else held.original))
     if not all(cluster.is_live(r) or (may_wait and r not in cluster.controllers) for r in adding):
         lists = f"Replica list: {listed(adding)}, live broker list: {listed(cluster.live_brokers())}"
         return Refusal(code, f"Replica assignment has brokers that are not alive. {lists}")

@@ -50,9 +50,14 @@ class Losses:
             self._sizes.limit_bytes, self._sizes.doubted_bytes = self._set_bytes, UNBOUNDED
             self._trust_at, self._times = None, 1
 
-    def written(self, subject: Subject) -> None:
-        """Note that ZooKeeper answered: further losses over this subject begin a new row."""
-        self._in_a_row.pop(subject, None)
+    def answered(self, subject: Subject, size_bytes: int) -> None:
+        """Note that ZooKeeper answered a request: further losses over this subject begin a new row.
+
+        That it answers smaller ones shows nothing: most writes about a topic are small.
+        """
+        _, last_bytes = self._in_a_row.get(subject, (0, 0))
+        if size_bytes >= ALIKE_SHARE * last_bytes:
+            self._in_a_row.pop(subject, None)
 
     def lost(self, size_bytes: int, subject: Subject | None, path: str, out: Outbox) -> bool:
         """Note a lost connection and the largest request then in flight; return whether its size is now blamed for it.

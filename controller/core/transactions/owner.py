@@ -235,6 +235,7 @@ class Transactions:
         flight = self._flights.pop(commit)
         self._losses.accepted(flight.size_bytes)
         for step in flight.concerned:
+            self._losses.answered(step.proposal.subject, flight.size_bytes)
             step.outstanding -= 1
             step.may_be_written = True
             self._ripe.append(step)
@@ -259,7 +260,7 @@ class Transactions:
             out.read(addresses)
         if look_at is not None:
             for step in flight.concerned:
-                self._losses.written(step.proposal.subject)
+                self._losses.answered(step.proposal.subject, flight.size_bytes)
         else:
             self._blame(flight, out)
             read = frozenset(addresses)
@@ -352,7 +353,6 @@ class Transactions:
     def _accepted(self, step: _UnderWay) -> Accepted:
         subject = step.proposal.subject
         self._refusals.pop(subject, None)
-        self._losses.written(subject)
         self._quarantine.release(f"the write of {subject.text}")
         return Accepted()
 

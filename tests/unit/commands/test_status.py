@@ -147,6 +147,28 @@ def test_of_all_replicas_the_exit_code_says_whether_one_leads(
         assert str(number) in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("leadership", "is_said"),
+    [
+        (LED, False),
+        (replace(LED, replicas={**LED.replicas, BrokerId(901): None}), True),
+        (
+            replace(LED, controller=BrokerId(1), is_ours=False, replicas={BrokerId(902): LED.replicas[BrokerId(902)]}),
+            False,
+        ),
+    ],
+    ids=["two are ready", "one is ready", "a broker leads"],
+)
+def test_a_leader_that_no_other_replica_could_follow_is_pointed_out(
+    leadership: Leadership, is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: leadership)
+
+    answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
+
+    assert ("only one replica is ready" in answer.stdout) is is_said
+
+
 def test_a_migration_is_shown_with_its_phase_and_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     led_by_kraft = replace(LED, controller=BrokerId(3000), is_ours=False, migration=MigrationPhase.DUAL_WRITE)
     monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: led_by_kraft)

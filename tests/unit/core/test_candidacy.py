@@ -147,6 +147,16 @@ def test_a_native_or_unreadable_controller_is_replaced_or_waited_for_as_configur
     assert Replica(Watching(), take_over=TakeOver.WHEN_VACANT).hears(holder) == []
 
 
+def test_a_replica_that_leaves_a_native_controller_alone_says_so() -> None:
+    waiting = "broker 1 holds /controller, and controller.takeover=when-vacant waits until it is vacant"
+    replica = Replica(Watching(), NATIVE, take_over=TakeOver.WHEN_VACANT)
+
+    assert (replica.candidacy.is_ready, replica.candidacy.reason) == (True, waiting)
+    replica.hears(OURS)
+    assert replica.candidacy.reason == "broker 902 holds /controller"
+    assert "when-vacant" not in Replica(Watching(), NATIVE).candidacy.reason
+
+
 def test_a_native_controller_that_was_just_elected_may_first_end_the_moves_that_arrived_meanwhile() -> None:
     """Replaced while it ends moves, it has written them as ended and not yet told brokers to delete what they left."""
     replica = Replica(*TO_CONTEND, NATIVE, Lost("/controller is held by broker 1"))

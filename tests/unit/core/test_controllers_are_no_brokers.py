@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from controller.core.messages.commands import UpdateMetadata
 from tests.unit.traps.play import Play, some
 
 CLICKS = "/brokers/topics/clicks"
+CHILD = "/admin/reassignments/clicks-0"
 
 
 def replicas(play: Play, topic: str = "clicks") -> dict[str, list[int]]:
@@ -67,6 +70,25 @@ def test_a_move_that_a_native_controller_began_to_it_ends_at_a_broker_that_was_t
     play.do("isr clicks-0 1,2 leader_epoch=1", "time +10s")
 
     assert replicas(play) == {"0": [1, 2]}
+
+
+LEAVING = '{"version":2,"partitions":{"0":[1,2,101]},"adding_replicas":{"0":[2]},"removing_replicas":{"0":[101]}}'
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    ["ask reassign clicks-0 to=101,2", "legacy clicks-0=101,2", f'znode {CHILD} {{"version":1,"assignment":[101,2]}}'],
+)
+def test_a_move_back_to_it_is_refused_while_it_is_being_removed(request_text: str) -> None:
+    """If it were taken, a broker would replace the controller at once, and the request would be found undone again."""
+    setting = "set keeps_reassignment_znodes=true"
+    play = Play(setting, "brokers 1,2", "controllers 101", "topic clicks 0=1", f"znode {CLICKS} {LEAVING}", "elect")
+
+    lines = play.do(request_text, "time +10s")
+
+    assert not some(lines, "asked to move clicks-0")
+    assert some(lines, "brokers that are not alive. Replica list: [101")
+    assert play.data("/admin/reassign_partitions") is None
 
 
 def test_a_partition_whose_only_replica_is_on_it_gets_a_broker() -> None:

@@ -9,6 +9,7 @@ import pytest
 from controller.core.messages.effects import Set
 from controller.core.steps.change import Change
 from controller.core.steps.draft import Draft
+from tests.simulation.zookeeper import Permission
 from tests.unit.core.builders import AT, Term, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Stat, present
@@ -106,6 +107,27 @@ def test_our_own_write_whose_answer_was_lost_is_not_someone_elses() -> None:
 
     assert topic_of(play)["adding_replicas"] == {"0": [3]}
     assert not some(lines, "notice (overwritten assignment)")
+
+
+@pytest.mark.parametrize("shown_first", [ORDERS, STATE])
+def test_nor_is_it_where_it_can_be_read_only_after_the_same_was_tried_again_and_refused(shown_first: str) -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect")
+    zookeeper = play.theatre.zookeeper
+    for path in (ORDERS, STATE):
+        zookeeper.acls[path] = Permission.ALL & ~Permission.READ
+        zookeeper.hidden.add(path)
+    assert some(play.do("lose reply", "ask reassign orders-0 to=3", "time +60s"), "conflicted #2")
+
+    lines = []
+    for path in (shown_first, *{ORDERS, STATE} - {shown_first}):
+        del zookeeper.acls[path]
+        zookeeper.hidden.discard(path)
+        lines += play.do("time +60s")
+
+    assert topic_of(play)["adding_replicas"] == {"0": [3]}
+    assert state_of(play) == (1, [1, 2])
+    assert not some(lines, "notice (overwritten assignment)")
+    assert not some(lines, "StopReplica")
 
 
 def test_what_was_written_before_the_term_is_kept_in_a_znode_that_could_not_be_read_meanwhile() -> None:

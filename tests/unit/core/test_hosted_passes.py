@@ -8,14 +8,16 @@ import pytest
 
 from controller.core.brokers.duty import Brokers
 from controller.core.brokers.passes import HostedPasses
-from controller.core.messages.effects import Answer, Commit, Set, Wake
-from controller.core.messages.events import Again, Asked, CallId, Observed
+from controller.core.messages.commands import UpdateMetadata
+from controller.core.messages.effects import Answer, Commit, Set, Tell, Wake
+from controller.core.messages.events import Again, Asked, CallId, Observed, Woke
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import Caller, ControlledShutdown, ElectLeaders
 from controller.core.settings import TurnBudget
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
+from tests.unit.core.builders import registration
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import absent
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, Zxid
@@ -87,6 +89,24 @@ def test_a_pass_goes_round_what_its_broker_still_hosts() -> None:
         passes.go_on(out())
 
     assert (notes.visited, notes.ends) == ([(A, 0), (A, 1), (A, 7)], 3)
+
+
+def test_a_pass_that_waits_for_its_turn_does_for_all_who_ask_for_it_and_visits_what_is_hosted_then() -> None:
+    hosted = {FIRST: {A: numbers(0, 1)}, SECOND: {A: numbers(7)}}
+    passes, notes = HostedPasses(hosted, 2), Notes()
+    passes.begin_once(FIRST, notes.visit)
+    passes.begin_once(SECOND, notes.visit)
+    passes.go_on(out())
+    assert notes.visited == [(A, 0)]
+
+    hosted[SECOND][B] = numbers(3)
+    passes.begin_once(FIRST, notes.visit)  # its pass is under way, and does not return to what it has visited
+    passes.begin_once(SECOND, notes.visit)
+    while passes.has_more:
+        passes.renew()
+        passes.go_on(out())
+
+    assert notes.visited == [(A, 0), (A, 1), (A, 7), (B, 3), (A, 0), (A, 1)]
 
 
 # ---- storms ---------------------------------------------------------------------------------------------------------
@@ -196,6 +216,25 @@ def test_all_preferred_leaders_are_elected_bit_by_bit_for_a_client_that_names_no
     results = rig.replies[call].results  # type: ignore[union-attr]
     assert len(results) == led_by_others
     assert rig.storm.turns - turns >= led_by_others // 7
+
+
+def test_brokers_that_come_together_are_looked_for_places_of_controllers_ids_together() -> None:
+    others = [f"topic a-{n} 0=1,2,3" for n in range(5)]
+    play = small("controllers 101", *others, "topic orders 0=1,100,101", "elect", hosted=2)
+    machine = play.theatre.machine
+    assert machine is not None
+    come = Observed(tuple(registration(BrokerId(n), zxid=10_000 + n) for n in (1, 2, 3)))
+
+    effects = machine.turn([come], play.theatre.now)
+    told = list(effects)
+    while any(isinstance(effect, Wake) and isinstance(effect.alarm, Again) for effect in effects):
+        effects = machine.turn([Woke(Again())], play.theatre.now)
+        told += effects
+
+    updates = [e.command for e in told if isinstance(e, Tell) and e.broker == FIRST]
+    views = [view for command in updates if isinstance(command, UpdateMetadata) for view in command.partitions]
+    # In its full update, and once for each of its replicas.
+    assert len([view for view in views if view.topic == "orders"]) == 1 + 3
 
 
 # ---- safety ---------------------------------------------------------------------------------------------------------

@@ -52,6 +52,17 @@ def moves(play: Play) -> dict[str, tuple[int, ...]]:
     return moving
 
 
+def replicas(play: Play) -> list[tuple[int, ...]]:
+    """The replicas of all partitions."""
+    nodes = play.theatre.zookeeper.nodes.items()
+    topics = [
+        catalog.decode(address, node.data)
+        for path, node in nodes
+        if isinstance(address := catalog.address_of(path), TopicAddress)
+    ]
+    return [held.replicas for topic in topics if isinstance(topic, Topic) for held in topic.partitions.values()]
+
+
 @pytest.mark.parametrize(
     ("name", "topic", "partition"),
     [
@@ -244,6 +255,27 @@ def test_a_child_that_is_no_request_does_not_become_one_when_the_controller_that
     play.do(ON, "crash after-commit 1", "elect", "elect")
 
     assert (children(play), moves(play)) == ({}, {})
+
+
+@pytest.mark.parametrize("ended_by", ["ask cancel orders-0", "ask reassign orders-0 to=2,1"])
+def test_a_child_that_could_not_follow_its_move_is_no_request_to_later_terms(ended_by: str) -> None:
+    """Otherwise each fail-over would begin again what has ended, or was cancelled."""
+    play = kept()
+    play.do("ask reassign orders-0 to=3,2", f"refuse {FOLDER}/orders-0", ended_by, "time +60s")
+    assert (children(play), moves(play)) == ({"orders-0": (3, 2)}, {})
+    targets = replicas(play)
+
+    first = play.do("elect", "time +60s")
+    second = play.do("elect", "time +60s")
+
+    assert some(first, "notice (refused reassignment znode)", "orders-0")
+    assert some(second, "orders-0 is refused")
+    assert (moves(play), replicas(play)) == ({}, targets)
+    play.do(f"allow {FOLDER}/orders-0", "time +60s")
+    assert children(play) == {}
+    assert some(
+        play.do(f'znode {FOLDER}/orders-0 {{"version":1,"assignment":[4,2]}}'), "asked to move orders-0 to [4, 2]"
+    )
 
 
 def test_a_removal_that_came_too_late_for_one_move_does_not_cancel_the_next() -> None:

@@ -458,10 +458,6 @@ def test_what_is_no_larger_than_something_accepted_is_not_blamed() -> None:
 
 def test_only_losses_in_a_row_count() -> None:
     desk = Desk(znode_size_limit=1000)
-    for _ in range(LOSSES_TO_BLAME + 1):
-        desk.refuse_once(large("a", 600))
-        (commit,) = commits(desk.send(large("a", 100)))
-        desk.accept(commit)
     for _ in range(LOSSES_TO_BLAME - 1):
         desk.refuse_once(large("a", 600))
     (commit,) = commits(desk.send(large("a", 600)))
@@ -473,6 +469,18 @@ def test_only_losses_in_a_row_count() -> None:
     desk.refuse_once(large("a", 600))
 
     assert is_sent(desk, large("a", 600))
+
+
+def test_that_zookeeper_takes_smaller_writes_of_the_same_subject_does_not_begin_a_new_row() -> None:
+    desk = Desk(znode_size_limit=1000)
+    caused: list[Effect] = []
+    for _ in range(LOSSES_TO_BLAME):
+        caused += desk.refuse_once(large("a", 600))
+        (commit,) = commits(desk.send(large("a", 100)))
+        desk.accept(commit)
+
+    (notice,) = (e for e in caused if isinstance(e, Notice))
+    assert notice.kind == "lower size limit"
 
 
 def test_a_much_smaller_request_begins_a_row_of_its_own() -> None:

@@ -105,6 +105,13 @@ TRAPS: dict[str, tuple[Plant, Trap, Result, str]] = {
         lambda w: w.all_have(zookeeper_metadata_migration_enable="true").starts(901, Broker(), is_ours=True).has(
             MigrationAddress(), Migration(3000, 5)),
         Trap.OWN_REPLICAS, Result.STOP, "though every broker is ready"),
+    "a replica that waits for the last broker": (
+        lambda w: w.all_have(zookeeper_metadata_migration_enable="true").starts(901, Broker(), is_ours=True).has(
+            MigrationAddress(), Migration(3000, 5)).stops(3),
+        Trap.OWN_REPLICAS, Result.WARNING, "901"),
+    "the last broker restarts for the migration": (
+        lambda w: w.all_have(zookeeper_metadata_migration_enable="true").stops(3),
+        Trap.SETTINGS, Result.WARNING, "true on brokers 1, 2; broker 3 is not registered"),
     "a topic that waits for its deletion": (
         lambda w: w.write("/admin/delete_topics/old", b""), Trap.DELETIONS, Result.WARNING, "old"),
     "a topic without an id": (

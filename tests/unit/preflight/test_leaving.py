@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.candidacy.events import Unsound, Watching
+from controller.core.candidacy.events import Event, Unsound, Watching
 from controller.core.candidacy.migrating import MigrationPhase
+from controller.preflight.brokers_protocol import REMEMBERED_S
 from controller.preflight.findings import Check
 from tests.simulation.zookeeper import RemoveNode
 from tests.unit.preflight.world import Broker, World
-from zk_layout.ids import BrokerId
+from zk_layout.ids import BrokerId, PartitionId, TopicName
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim
 from zk_layout.znodes.migration import Migration, MigrationAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 ENABLED = {"zookeeper.metadata.migration.enable": "true"}
 PROGRESS, CLAIM = MigrationAddress(), ControllerAddress()
 STARTED, COPIED = Migration(3000, 5), Migration(3000, 5, 812, 5)
 KRAFT = ControllerClaim(BrokerId(3000), kraft_epoch=5)
+TOPIC = TopicAddress(TopicName("orders"))
+SPREAD = Topic({PartitionId(0): Assignment((BrokerId(1), BrokerId(2)))})
 LOOKS_WITHIN_S = 11.0
 
 
@@ -108,3 +112,69 @@ def test_what_a_former_migration_has_left_is_warned_of_while_leading(data: bytes
     assert words in signs(world)[0]
     assert not [event for event in world.emitted if isinstance(event, Unsound)]
     assert any(words in warning for warning in world.claimant.warnings)
+
+
+def turns(world: World, after: int = 0) -> list[str]:
+    """What the process has told since then about whether it may lead: `leads` or `makes way`, without repetitions."""
+    told = ["makes way" if isinstance(e, Unsound) else "leads" for e in world.emitted[after:] if is_judgement(e)]
+    return [now for before, now in zip([None, *told], told, strict=False) if now != before]
+
+
+def is_judgement(event: Event) -> bool:
+    """Whether the event says that it may lead, or must not."""
+    return isinstance(event, Unsound | Watching)
+
+
+def test_while_the_last_broker_restarts_for_the_migration_it_is_waited_for() -> None:
+    world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS).has(SPREAD, TOPIC)
+    world.passes()
+    world.goes_on(LOOKS_WITHIN_S)
+
+    world.restarts(2, Broker(settings=ENABLED), after_s=LOOKS_WITHIN_S)
+    assert turns(world) == ["leads"]
+    world.goes_on(LOOKS_WITHIN_S)
+
+    assert turns(world) == ["leads", "makes way"]
+
+
+def test_a_broker_without_replicas_is_waited_for_where_it_was_seen_before_its_restart() -> None:
+    world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS)
+    world.passes()
+    world.goes_on(LOOKS_WITHIN_S)
+
+    world.restarts(2, Broker(settings=ENABLED), after_s=LOOKS_WITHIN_S)
+    assert turns(world) == ["leads"]
+    world.goes_on(LOOKS_WITHIN_S)
+
+    assert turns(world) == ["leads", "makes way"]
+
+
+def test_a_replica_that_starts_while_the_last_broker_is_away_knows_it_from_its_replicas() -> None:
+    world = World().runs(Broker(settings=ENABLED)).has(STARTED, PROGRESS).has(SPREAD, TOPIC)
+
+    world.passes()
+
+    assert "broker 2 is not registered" in signs(world)[0]
+
+
+def test_a_replica_that_has_made_way_does_not_come_back_for_a_broker_that_restarts_once_more() -> None:
+    world = World().runs(*(Broker(settings=ENABLED) for _ in range(2))).has(STARTED, PROGRESS).has(SPREAD, TOPIC)
+    assert "the KRaft quorum waits for replicas of this controller" in world.refusal()
+
+    world.restarts(2, Broker(is_mute=True, settings=ENABLED), after_s=LOOKS_WITHIN_S)
+    world.goes_on(LOOKS_WITHIN_S)
+
+    assert turns(world) == ["makes way"]
+
+
+def test_a_broker_that_is_gone_for_good_and_hosts_nothing_is_not_waited_for_longer_than_a_restart_takes() -> None:
+    world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS)
+    world.passes()
+    world.goes_on(LOOKS_WITHIN_S)
+
+    world.stops(2)
+    world.goes_on(REMEMBERED_S / 2)
+    assert turns(world) == ["leads"]
+    world.goes_on(REMEMBERED_S)
+
+    assert turns(world) == ["leads", "makes way"]

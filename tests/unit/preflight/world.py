@@ -176,13 +176,19 @@ class World:
         self.write(BrokerAddress(number).path, brokers.encode(Registration((endpoint, *others), broker.rack)))
         return number
 
-    def restarts(self, number: int, broker: Broker) -> None:
-        """Replace a broker by another."""
+    def restarts(self, number: int, broker: Broker, *, after_s: float = 0.0) -> None:
+        """Replace a broker by another, which registers later."""
         path = BrokerAddress(BrokerId(number)).path
         data = self.ensemble.zookeeper.nodes[path].data
-        self.ensemble.write(RemoveNode(path))
+        self.stops(number)
+        self.goes_on(after_s)
         self.ensemble.write(MakeNode(path, data))
         self.brokers[BrokerId(number)] = self._answering[f"broker-{number}", PORT] = broker
+
+    def stops(self, number: int) -> None:
+        """Stop a broker."""
+        self.ensemble.write(RemoveNode(BrokerAddress(BrokerId(number)).path))
+        del self._answering[f"broker-{number}", PORT]
 
     def write(self, path: str, data: bytes) -> None:
         """Another client writes a znode, and creates its parents."""

@@ -123,6 +123,26 @@ def test_nothing_is_deleted_by_its_version_alone_because_the_connection_was_lost
     assert isinstance(working.written(Delete(ASKED, V0, working.seen(ASKED.path, TWO_ONE))), Committed)
 
 
+def test_a_creation_of_ours_that_was_lost_with_its_connection_does_not_count_for_what_is_sent_over_the_next(
+    working: Working,
+) -> None:
+    """The connection's thread knows of the loss, and the event loop does not yet."""
+    life, connection = working.asked(), working.process.connection
+    working.write(Create(OTHER, Reassignment((BrokerId(1),))))
+    assert connection._line is not None
+    connection._line._sent.clear()  # it never arrives
+    connection._abandon_line()
+    connection._lost()
+    deletion = working.write(Delete(ASKED, V0, life), ANYTHING_ELSE)
+    working.ensemble.write(RemoveNode(ASKED.path))
+    working.ensemble.write(MakeNode(ASKED.path, TWO_ONE))
+
+    assert isinstance(working.outcome(deletion), Conflicted)
+    assert OTHER.path not in working.ensemble.zookeeper.nodes
+    assert working.ensemble.zookeeper.nodes[ASKED.path].data == TWO_ONE
+    assert isinstance(working.written(Delete(ASKED, V0, working.seen(ASKED.path, TWO_ONE))), Committed)
+
+
 def test_where_nothing_can_be_counted_versions_have_to_do(working: Working) -> None:
     life, lives = working.asked(), working.reader.lives
     lives.counted = lambda *_: None  # type: ignore[method-assign]
