@@ -28,13 +28,14 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 KDC     := /usr/sbin/krb5kdc
 DOCKERD := /usr/sbin/dockerd
 BASE    := .cache/engine/base.tar
+AUDIT   := .cache/audit
 APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
 INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
   install --yes --no-install-recommends
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages manifests format lock setup kerberos browser engine charts clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages manifests sbom audit format lock setup kerberos browser engine charts clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -127,7 +128,7 @@ nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fre
 	$(BIN)/python -m tests.kafka --version 3.9.2 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
-	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster
+	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster tests/deploy
 	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 	$(MAKE) --no-print-directory charts
@@ -144,6 +145,25 @@ pages: $(READY)  ## renew the tables in READMEs and docs that are made from the 
 
 manifests: charts  ## renew deploy/kubernetes, which the chart renders
 	$(BIN)/python -m tests.deploy.chart
+
+# What the locked packages say of themselves, in an environment that has nothing else.
+sbom: $(AUDIT)/.ready  ## what an installed release consists of, as CycloneDX: dist/sbom.json
+	@mkdir -p dist
+	@$(PYTHON) -m venv --clear --without-pip .cache/released
+	@$(AUDIT)/bin/python -m pip --python .cache/released/bin/python install --quiet --no-deps --require-hashes -r requirements.lock
+	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+	  --output-file dist/sbom.json .cache/released/bin/python
+
+# Strict: a package that could not be looked up is no package without vulnerabilities.
+audit: $(AUDIT)/.ready  ## known vulnerabilities of a release: dist/vulnerabilities.json; fails if there are any, or none were looked up
+	@mkdir -p dist
+	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock \
+	  --format json --output dist/vulnerabilities.json $(ARGS)
+
+$(AUDIT)/.ready: requirements-audit.lock
+	@$(PYTHON) -m venv --clear $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install --quiet --no-deps --require-hashes -r $<
+	@touch $@
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
@@ -188,7 +208,7 @@ engine:  ## a container engine and a base image, if this machine can have them
 	@{ test -x $(DOCKERD) && test -f $(BASE); } || docker info >/dev/null 2>&1 || { \
 	  echo "setting up a container engine (once; two minutes)"; \
 	  mkdir -p $(dir $(BASE)); { { test -x $(DOCKERD) && command -v mmdebstrap \
-	    || { $(INSTALL) docker.io mmdebstrap debian-archive-keyring; }; } && rm -f $(BASE).part.tar && timeout 600 \
+	    || { $(INSTALL) docker.io docker-compose mmdebstrap debian-archive-keyring; }; } && rm -f $(BASE).part.tar && timeout 600 \
 	    mmdebstrap --mode=root --variant=essential --include=python3-venv --dpkgopt=force-unsafe-io \
 	    --aptopt='Acquire::Languages "none"' --customize-hook='install -D --mode=644 \
 	    "$${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$$1/etc/ssl/authorities.crt"' bookworm $(BASE).part.tar \
@@ -212,6 +232,8 @@ lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
 	$(PYTHON) -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kerberos"])' \
 	  | $(call compile,--constraint requirements-dev.lock,requirements-kerberos.lock,-)
+	@# What `make sbom` and `make audit` run.
+	printf '%s\n' 'cyclonedx-bom>=7,<8' 'pip-audit>=2.9,<3' | $(call compile,,requirements-audit.lock,-)
 
 define compile
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -18,7 +18,7 @@ LONGEST = frozenset(
         "test_failover_ten_moments.py",
         "test_secured_listeners.py",
         "test_versions.py",
-        "test_fail_over.py",
+        "test_image.py",
         "test_rolling_upgrade.py",
         "test_short_script.py",
     }

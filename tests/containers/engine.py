@@ -10,6 +10,8 @@ import json
 import os
 import re
 import sys
+import tarfile
+import tempfile
 import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
@@ -40,6 +42,8 @@ SETTINGS = "/etc/settings"
 OUR_SETTINGS = "/etc/kafka-zk-controller/controller.properties"
 JAVA = "/opt/java"
 CLIENT_PORT, HTTP_PORT = 2181, 9640
+# As deploy/kubernetes has it: no right, and no file that can be changed.
+CONFINED: Mapping[str, Any] = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"]}
 # How pip words it.
 UNREACHABLE = re.compile(r"Failed to establish a new connection.*|ConnectTimeoutError.*|Temporary failure in name .*")
 
@@ -124,6 +128,20 @@ def our_image(base: str) -> Iterator[str]:
         ours.remove()
 
 
+def files(image: str) -> list[tarfile.TarInfo]:
+    """What is in an image, unpacked."""
+    with closing(docker.from_env(timeout=120)) as client:
+        made = client.containers.create(image)
+        try:
+            with tempfile.TemporaryFile() as unpacked:
+                unpacked.writelines(made.export())
+                unpacked.seek(0)
+                with tarfile.open(fileobj=unpacked) as archive:
+                    return archive.getmembers()
+        finally:
+            made.remove()
+
+
 class Containers:
     """A separate network, in which servers reach one another by name; all of it ends with the `with`."""
 
@@ -176,7 +194,7 @@ class Containers:
             "http.open": "true",
             "http.port": HTTP_PORT,
         }
-        container = DockerContainer(our_image).with_exposed_ports(HTTP_PORT).with_kwargs(mem_limit="256m")
+        container = DockerContainer(our_image).with_exposed_ports(HTTP_PORT).with_kwargs(mem_limit="256m", **CONFINED)
         return self._start(name, container, config, OUR_SETTINGS)
 
     def _java(self, class_path: tuple[Path, ...], command: list[str]) -> DockerContainer:

@@ -72,6 +72,13 @@ def test_the_scrape_configuration_of_the_documentation_is_sound(promtool: str, t
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_the_configuration_beside_compose_is_sound(promtool: str) -> None:
+    checked = _run(promtool, "check", "config", str(ALERTS.with_name("prometheus.yml")))
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "1 rule files found" in checked.stdout + checked.stderr
+
+
 def test_each_alert_fires_in_some_situation() -> None:
     alerts = re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))
     situations = "".join(path.read_text(encoding="utf-8") for path in SITUATIONS)

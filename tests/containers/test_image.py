@@ -1,8 +1,11 @@
-"""Does our image lead brokers by host name, and does another replica take over when it is killed?"""
+"""Is our image small and closed, does it lead brokers by host name, and does another replica take over from it?"""
 
 from __future__ import annotations
 
 import json
+import stat
+import tarfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,21 +20,32 @@ from tests.containers import engine
 from tests.containers.engine import CLIENT_PORT, Containers
 
 VERSION = "3.9.1"
+MOST_BYTES = 150_000_000
+# For a reader: how much of the image is what.
+SHOWN = engine.TOP / ".cache" / "image.txt"
+SET_ID = stat.S_ISUID | stat.S_ISGID
+
+
+@pytest.fixture(scope="module")
+def images() -> Iterator[tuple[str, str]]:
+    """The base, and our image on it."""
+    with engine.base_image() as base, engine.our_image(base) as ours:
+        yield base, ours
 
 
 @pytest.fixture
-def containers(tmp_path: Path) -> Iterator[tuple[Containers, str]]:
+def containers(tmp_path: Path, images: tuple[str, str]) -> Iterator[tuple[Containers, str]]:
     """A network, and our image."""
     try:
         kafka_class_path(VERSION)
     except LabError as error:
         pytest.skip(str(error))
-    with engine.base_image() as base, engine.our_image(base) as ours:
-        started = Containers(tmp_path, base)
-        try:
-            yield started, ours
-        finally:
-            started.close()
+    base, ours = images
+    started = Containers(tmp_path, base)
+    try:
+        yield started, ours
+    finally:
+        started.close()
 
 
 def state(zookeeper: KazooClient, topic: str) -> dict[str, object]:
@@ -41,6 +55,35 @@ def state(zookeeper: KazooClient, topic: str) -> dict[str, object]:
 
 def epoch(zookeeper: KazooClient) -> int:
     return int(zookeeper.get("/controller_epoch")[0])
+
+
+def part_of(name: str) -> str:
+    """What a file of the image belongs to."""
+    folders = name.split("/")
+    if "site-packages" in folders:
+        inside = folders[folders.index("site-packages") + 1]
+        return "the program" if inside in {"controller", "metrics", "zk_layout"} else inside
+    return "Python" if "python3" in name else "libraries and settings of the base"
+
+
+def test_it_is_small_and_has_nothing_to_break_in_with(images: tuple[str, str]) -> None:
+    files = engine.files(images[1])
+
+    sizes = Counter[str]()
+    for file in filter(tarfile.TarInfo.isfile, files):
+        sizes[part_of(file.name)] += file.size
+    shown = "\n".join(f"{size / 1e6:6.1f} MB  {part}" for part, size in sizes.most_common())
+    total = sum(sizes.values())
+    SHOWN.write_text(f"{shown}\n{total / 1e6:6.1f} MB\n", "utf-8")
+    assert total <= MOST_BYTES, shown
+    assert sizes["the program"] > 0
+    assert sizes["Python"] > 0
+    # A shell, pip and a package manager are what an intruder would use first.
+    programs = {Path(file.name).name for file in files if file.mode & 0o111 and not file.isdir()}
+    assert programs & {"sh", "bash", "dash", "apt-get", "dpkg", "perl", "pip", "pip3"} == set()
+    assert [file.name for file in files if file.isfile() and file.mode & SET_ID] == []
+    assert [file.name for file in files if file.isfile() and (file.uid, file.gid) != (0, 0)] == []
+    assert [file.name for file in files if file.mode & 0o002 and not file.issym() and file.name != "tmp"] == []
 
 
 @pytest.mark.timeout(300)
@@ -53,7 +96,7 @@ def test_the_standby_takes_over_from_a_killed_container_and_moves_a_partition(
         for number in (1, 2):
             started.broker(f"broker{number}", number, "zookeeper", VERSION)
         wait_until(
-            lambda: zookeeper.exists("/brokers/ids/1") and zookeeper.exists("/brokers/ids/2"), "both registered", 60
+            lambda: zookeeper.exists("/brokers/ids/1") and zookeeper.exists("/brokers/ids/2"), "both registered", 120
         )
         leading = started.controller("controller901", 901, "zookeeper", ours)
         engine.await_phase(leading, "active")
