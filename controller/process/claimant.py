@@ -339,7 +339,10 @@ class Claimant:
             _log.warning("cannot read the cluster's id", reason=str(error))
 
     async def hand_over(self, claimed: events.Claimed) -> None:
-        """Name a standby as successor, and wait for it to lead, at most for a second; without one, do nothing."""
+        """Name a standby as successor, and wait for it to lead, at most for a second; without one, do nothing.
+
+        To find one may take a second, too.
+        """
         try:
             self._may_be_named = True
             async with asyncio.timeout(self._hand_over_s) as self._handing_over:
@@ -355,9 +358,10 @@ class Claimant:
         finally:
             self._handing_over = None
 
-    @staticmethod
-    def _named(to: int) -> None:
+    def _named(self, to: int) -> None:
         _log.info("waiting for a successor to take over", successor=to)
+        if self._handing_over is not None and not self._handing_over.expired():
+            self._handing_over.reschedule(asyncio.get_running_loop().time() + self._hand_over_s)
 
     async def give_up(self, claimed: events.Claimed) -> bool:
         """Delete `/controller` and our registration if they are still ours. False if ZooKeeper does not answer."""

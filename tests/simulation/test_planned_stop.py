@@ -53,8 +53,12 @@ class Stopping:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_standby_that_is_named_leads_and_controller_is_never_vacant(seed: int) -> None:
+def test_the_standby_that_is_named_leads_and_controller_is_never_vacant(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story = Stopping(seed)
+    network = story.world.network
+    monkeypatch.setattr(network, "delay", lambda: network.random.uniform(0.001, 0.01))  # no message takes half a second
 
     story.run()
 

@@ -129,7 +129,7 @@ def test_a_successor_that_does_not_come_is_asked_no_more_once_the_leader_has_gon
     giving_up = loop.start(claimant.give_up(claim.result()))
     ensemble.until(giving_up.done)
 
-    assert WAIT_S <= waited_s < WAIT_S + 0.1
+    assert WAIT_S <= waited_s < 2 * WAIT_S  # finding it takes a few messages before that
     assert not {"/controller", SWITCHOVER} & ensemble.zookeeper.nodes.keys()
     loop.kill()
 
