@@ -175,7 +175,7 @@ def mutated_hellos(count: int) -> list[bytes]:
 def test_what_is_no_handshake_costs_only_its_own_connection(identity: Path) -> None:
     async def story() -> None:
         async with (
-            serving(Limits(request_s=1.0), listeners=secured(identity)) as server,
+            serving(Limits(request_s=4.0), listeners=secured(identity)) as server,
             connected(server, tls=clients(identity)) as before,
         ):
             async with asyncio.TaskGroup() as strangers:
