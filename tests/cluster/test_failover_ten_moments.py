@@ -59,33 +59,47 @@ class Death(Struct, frozen=True):
     left_by_natives: dict[int, set[str]]
 
 
+Die = Callable[[LedCluster, Topic], Death]
+
+
+def when(moment: str, is_now: Look) -> Die:
+    """Die once the move is accepted and this condition holds."""
+    return lambda rule, topic: die_when(moment, is_now, rule, topic)
+
+
+def moments() -> tuple[Die, ...]:
+    """The ten; each second one is in the default run."""
+    return (
+        die_while_the_tool_starts,
+        die_on_being_asked,
+        when("it has just been accepted", lambda _: True),
+        when("a fifth is copied", copied(0.2)),
+        when("four fifths are copied", copied(0.8)),
+        when("half is copied", copied(0.5)),
+        when("a leaving replica must delete its log", at(Stage.LETTING_GO)),
+        when("a target is in sync and a leaving replica still leads", at(Stage.HANDING_OVER)),
+        when("half of the partitions have arrived", arrived(PARTITIONS // 2)),
+        when("the last partition is left", arrived(PARTITIONS - 1)),
+    )
+
+
 @pytest.mark.timeout(420)
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_finishes(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path, every: int
 ) -> None:
     with led(cluster, tmp_path) as rule:
-        topic = rule.topic("ten-moments", PARTITIONS)
+        topic = rule.topic(f"ten-moments-{every}", PARTITIONS)
         traffic = topic.traffic()
         traffic.fill(dict.fromkeys(topic.plan, BYTES // PARTITIONS))
         with throttled(topic, RATE_BYTES_S), traffic:
-            deaths = [
-                die_while_the_tool_starts(rule, topic),
-                die_on_being_asked(rule, topic),
-                die_when("it has just been accepted", lambda _: True, rule, topic),
-                die_when("a fifth is copied", copied(0.2), rule, topic),
-                die_when("half is copied", copied(0.5), rule, topic),
-                die_when("four fifths are copied", copied(0.8), rule, topic),
-                die_when("a target is in sync and a leaving replica still leads", at(Stage.HANDING_OVER), rule, topic),
-                die_when("a leaving replica must delete its log", at(Stage.LETTING_GO), rule, topic),
-                die_when("half of the partitions have arrived", arrived(PARTITIONS // 2), rule, topic),
-                die_when("the last partition is left", arrived(PARTITIONS - 1), rule, topic),
-            ]
+            deaths = [die(rule, topic) for die in moments()[every - 1 :: every]]
         for death in deaths:
             sys.stdout.write(f"{death}\n")
         topic.tool.plan(topic.name, topic.plan)
         verified = topic.tool.verify()
         assert sum(map(is_completion, verified.stdout.splitlines())) == PARTITIONS, verified.output
-        assert_nothing_lost(traffic, at_least=5000)
+        assert_nothing_lost(traffic, at_least=2500 if every > 1 else 5000)
 
 
 def die_while_the_tool_starts(rule: LedCluster, topic: Topic) -> Death:
