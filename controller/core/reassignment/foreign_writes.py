@@ -47,6 +47,8 @@ class ForeignWrites(TopicDuty):
         # What a write of unknown outcome made of the topic, if ZooKeeper accepted it, and at which version.
         self._perhaps: dict[TopicName, tuple[ZnodeVersion, Assignments]] = {}
         self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}
+        # What applied when a version was compared, of partitions whose changes other duties have not taken since.
+        self._applied: dict[TopicName, Assignments] = {}
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -87,6 +89,7 @@ class ForeignWrites(TopicDuty):
         for name in {**left.gone_topics, **changes.gone_topics}:
             for memory in (
                 self._overwritten, self._ours, self._unwritten, self._perhaps, self._accepted, self._compared,
+                self._applied,
             ):  # fmt: skip
                 memory.pop(name, None)
         for name, former in {**left.topics, **changes.topics}.items():
@@ -99,6 +102,9 @@ class ForeignWrites(TopicDuty):
                 numbers = {**left.partitions.get(name, {}), **changes.partitions.get(name, {})}
                 self._compare(view, numbers, changes, out)
                 self._perhaps.pop(name, None)
+                self._applied[name] = {n: view.partitions[n].assignment for n in left.partitions.get(name, ())}
+            if name not in left.partitions:
+                self._applied.pop(name, None)
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
@@ -108,16 +114,15 @@ class ForeignWrites(TopicDuty):
 
     def _compare(self, topic: TopicView, numbers: Formers, changes: OpenChanges, out: Outbox) -> None:
         lost: Assignments = {}
+        applied = self._applied.get(topic.name, {})
         for number, former in numbers.items():
-            found = topic.partitions[number].assignment
-            if former.assignment is found:
+            found, before = topic.partitions[number].assignment, applied.get(number, former.assignment)
+            if before is found or self._may_have_written(topic, number, found):
                 continue
-            if self._may_have_written(topic, number, found):
-                continue
-            expected = self._expected(topic.name, number, former.assignment, found)
+            expected = self._expected(topic.name, number, before, found)
             if not expected.replicas or expected == found:
                 if topic.name in self._replaced:
-                    self._replaced[topic.name].setdefault(number, former.assignment)
+                    self._replaced[topic.name].setdefault(number, before)
                 continue
             lost[number] = found
             is_as_before = self._topics.put_back(topic.name, number, expected) == former
@@ -146,7 +151,7 @@ class ForeignWrites(TopicDuty):
             if held is not None and before.replicas and held.assignment != before:
                 lost[number] = held.assignment
                 changes.touch(name, number, held)
-                self._topics.put_back(name, number, before)
+                self._put_back(name, number, before)
         self._note_lost(topic, lost, out)
 
     def _note_lost(self, topic: TopicView, lost: Assignments, out: Outbox) -> None:
@@ -161,7 +166,12 @@ class ForeignWrites(TopicDuty):
         overwritten = self._overwritten.get(name, ())
         for number, assignment in ours.items():
             if number in overwritten:
-                self._topics.put_back(name, number, assignment)
+                self._put_back(name, number, assignment)
+
+    def _put_back(self, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
+        self._topics.put_back(name, number, assignment)
+        if number in self._applied.get(name, ()):
+            self._applied[name][number] = assignment
 
 
 def put_right(case: Case, cluster: Cluster) -> Next:

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from controller.core.messages.effects import Set
+from controller.core.messages.effects import Effect, Set
+from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.steps.change import Change
 from controller.core.steps.draft import Draft
 from tests.simulation.zookeeper import Permission
 from tests.unit.core.builders import AT, Term, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Stat, present
-from zk_layout.ids import ZnodeVersion, Zxid
+from zk_layout.ids import PartitionId, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -128,6 +129,33 @@ def test_nor_is_it_where_it_can_be_read_only_after_the_same_was_tried_again_and_
     assert state_of(play) == (1, [1, 2])
     assert not some(lines, "notice (overwritten assignment)")
     assert not some(lines, "StopReplica")
+
+
+def test_our_earlier_write_stays_ours_while_other_duties_have_not_seen_it_and_we_write_again() -> None:
+    """A turn hands out a part of the changes; the rest still shows what was there before the first write."""
+    term = Term("1,2,3")
+    before, moving = Assignment(ids("1,2")), Assignment(ids("3,1,2"), adding=ids("3"))
+    numbers = [PartitionId(n) for n in range(3)]
+
+    def write(version: int) -> list[Effect]:
+        held = dict.fromkeys(numbers, before) | dict.fromkeys(numbers[: version + 1], moving)
+        duty._ours[AT.topic] = dict.fromkeys(numbers[:2] if version == 1 else numbers[2:], moving)
+        duty._accepted[AT.topic] = None
+        stat = Stat(Zxid(10), Zxid(10 + version), ZnodeVersion(version))
+        term.fold(present(TopicAddress(AT.topic), Topic(held, None), stat))
+        out = term.out()
+        duty.retract(term.state.take_changes(1), out)
+        return out.effects
+
+    duty = ForeignWrites(term.shared, term.memory.foreign_writes)
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    term.fold(present(TopicAddress(AT.topic), Topic(dict.fromkeys(numbers, before), None), stat))
+    duty.retract(term.state.take_changes(), term.out())
+
+    said = write(1) + write(2)
+
+    assert [term.cluster.topics[AT.topic].partitions[n].assignment for n in numbers] == [moving] * 3
+    assert not said
 
 
 def test_what_was_written_before_the_term_is_kept_in_a_znode_that_could_not_be_read_meanwhile() -> None:
