@@ -266,7 +266,8 @@ class ReassignmentFolder:
         seen_at = self.world.clock.now - self.world.ensemble.most_s
         if self._withdrawn.get((at, after.target), NEVER) > seen_at - IN_FLIGHT_S:
             return True
-        since = seen_at - REMEMBERED_S
+        # What is asked of a partition that may not be read waits until it may.
+        since = NEVER if self.world.checker.was_unreadable_lately(at) else seen_at - REMEMBERED_S
         reassignments = self._reassignments.get(at, {})
         if after.target in self._legacy_entries(at):
             return True  # it waited for its turn, or wins again after a take-over

@@ -11,8 +11,10 @@ from controller.core.messages.effects import Create, Write
 from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.steps.step import Step
 from tests.simulation.broken import Broken
+from tests.simulation.reassignment_folder import REMEMBERED_S
 from tests.simulation.world import World
-from zk_layout.ids import PartitionId, Replicas, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.topics import Assignment
 
 SEEDS = 80
 RIGHT = ReassignmentFolder._kept
@@ -39,6 +41,20 @@ def a_cancel_too_many(folder: ReassignmentFolder, step: Step) -> Iterator[tuple[
 def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) -> Write | None:
     write = RIGHT(folder, step, number)
     return write if isinstance(write, Create) else None
+
+
+@pytest.mark.parametrize("was_unreadable", [True, False])
+def test_a_removal_counts_for_as_long_as_its_topic_may_not_be_read(
+    was_unreadable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, at = World(0), TopicPartition(TopicName("orders"), PartitionId(0))
+    one, two = BrokerId(1), BrokerId(2)
+    monkeypatch.setattr(world.checker, "was_unreadable_lately", lambda _: was_unreadable)
+    world.folder._deleted[at] = world.clock.now
+    world.clock.now += REMEMBERED_S + world.ensemble.most_s + 1.0
+
+    moving, back = Assignment((one, two), adding=(one,)), Assignment((two,))
+    assert world.folder._is_wanted(at, moving, back) is was_unreadable
 
 
 @pytest.mark.parametrize(
