@@ -160,11 +160,22 @@ def test_a_snapshot_taken_under_load_is_fuzzy(crashed: Crashed) -> None:
 def test_the_state_as_of_each_snapshots_zxid_does_not_depend_on_the_snapshots(crashed: Crashed) -> None:
     history, damage = history_of(crashed[0])
     only_logs = survey(tuple(f for f in history.files if f.kind == "log"))
+    end = as_clients_see(state_at(only_logs, damage))
 
     for file in history.snapshots:
         for zxid in (file.zxid, file.zxid + 1):
-            with_snapshots = state_at(history, damage, as_of=zxid)
-            assert as_clients_see(with_snapshots) == as_clients_see(state_at(only_logs, damage, as_of=zxid))
+            with_snapshots = as_clients_see(state_at(history, damage, as_of=zxid))
+            without = as_clients_see(state_at(only_logs, damage, as_of=zxid))
+            # A znode that is deleted after its parent was written into the snapshot, and before its own turn, leaves no
+            # trace there: docs/replay.md.
+            gone = without.keys() - with_snapshots.keys()
+            assert all(path not in end or end[path].czxid > zxid for path in gone)
+            unlike = {*gone, *map(parent_of, gone)}
+            assert left_of(with_snapshots, unlike) == left_of(without, unlike)
+
+
+def left_of(znodes: dict[str, Znode], unlike: set[str]) -> dict[str, Znode]:
+    return {path: znode for path, znode in znodes.items() if path not in unlike}
 
 
 def test_zookeepers_formatter_agrees_on_every_transaction(crashed: Crashed) -> None:

@@ -281,8 +281,9 @@ def tree_of_snapshot(file: StoredFile, damage: list[Damage], fit: Fit | None = N
 def state_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -> Tree:
     """All znodes and sessions after the transaction `as_of`, or at the end.
 
-    Like ZooKeeper it starts from the newest whole snapshot, but never from one that may already show
-    effects of later transactions.
+    Like ZooKeeper it starts from the newest whole snapshot, but never from one that shows effects of later
+    transactions. Not every effect shows: a znode that was deleted between the moments at which its parent and it were
+    to be written is missing without a trace.
 
     Raises:
         NotOneCluster: a snapshot contradicts the logs.
