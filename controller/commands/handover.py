@@ -29,15 +29,13 @@ from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes import release, replica_deletions, replicas, switchover
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
-from zk_layout.znodes.pause import BY_HAND as PAUSED_BY_HAND
-from zk_layout.znodes.pause import Pause, PauseAddress
+from zk_layout.znodes.pause import Pause
 from zk_layout.znodes.release import Release, ReleaseAddress
 from zk_layout.znodes.replicas import Replica, ReplicaAddress
 from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
 _RELEASE: Final = ReleaseAddress()
 _SWITCHOVER: Final = SwitchoverAddress()
-_PAUSE: Final = PauseAddress()
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _LOOK_EVERY_S: Final = 0.1
@@ -66,7 +64,7 @@ def who_asked(order: Release | Pause) -> str:
     try:
         at = datetime.fromtimestamp(order.at_ms / 1000).astimezone().isoformat(" ", "seconds")
     except (OSError, OverflowError, ValueError):
-        at = "an unknown time"  # no clock shows it: somebody else wrote the znode
+        at = "an unknown time"  # the znode was not written by a command of ours
     when = f" at {at}" if order.at_ms else ""
     return f"by {order.by}{when}{f': {order.reason}' if order.reason else ''}"
 
@@ -84,7 +82,7 @@ class Leadership(Struct, frozen=True):
 
     Shape:
         `replicas` are by id; one whose znode cannot be read is None. `migration` is the phase of one to KRaft.
-        `paused`: who paused moves, None if nobody did.
+        `paused`: who paused moves, None without a pause.
     """
 
     controller: BrokerId | None
@@ -182,7 +180,7 @@ async def leadership(bridge: Bridge) -> Leadership:
     names, _ = await bridge.children(replicas.ROOT)
     ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
     found, (epoch, _), phase, paused = await asyncio.gather(
-        _look(bridge), bridge.get(_EPOCH.path), inspection.migration(bridge), pause_in_force(bridge)
+        _look(bridge), bridge.get(_EPOCH.path), inspection.migration(bridge), inspection.pause_in_force(bridge)
     )
     words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
@@ -195,22 +193,6 @@ async def leadership(bridge: Bridge) -> Leadership:
         phase,
         paused,
     )
-
-
-async def pause_in_force(bridge: Bridge) -> Pause | None:
-    """Who paused moves; None if nobody did. A pause counts whatever its znode holds, readable or not.
-
-    Raises:
-        Disconnected, SessionEnded: ZooKeeper cannot be asked.
-    """
-    try:
-        node, _ = await bridge.get(_PAUSE.path)
-    except Refused:
-        return PAUSED_BY_HAND
-    if node is None:
-        return None
-    value = catalog.decode(_PAUSE, node.data)
-    return value if isinstance(value, Pause) else PAUSED_BY_HAND
 
 
 async def _replica(bridge: Bridge, replica: BrokerId) -> Replica | None:

@@ -74,7 +74,7 @@ def _show(outcome: Outcome, lines: list[str], output: str, *, is_done: bool) -> 
 
 def _paused(outcome: Outcome, timeout_s: float) -> list[str]:
     if outcome.paused is None:
-        return ["The pause has already been ended by somebody else."]
+        return ["The pause has already been ended by another operator."]
     by = handover.who_asked(outcome.paused)
     lines = [f"Moves were already paused {by}." if outcome.was_so else f"Moves are paused {by}."]
     if outcome.is_known:

@@ -352,7 +352,7 @@ class Claimant:
             if replaced_by is not None:
                 _log.info("the successor leads", successor=replaced_by)
         except TimeoutError:
-            _log.warning("no successor takes over; giving up /controller to whoever is first")
+            _log.warning("no successor takes over; giving up /controller")
         except (Disconnected, SessionEnded, Refused) as error:
             _log.warning("no successor can be named", reason=str(error))
         finally:

@@ -227,7 +227,7 @@ class Daemon:
             is_released=seen is not None and seen.is_released,
             migration=self._claimant.migration.value,
         )
-        return self._pause.told_in(status, is_obeyed=self._terms.is_paused() if status.is_leader else None)
+        return self._pause.shown_in(status, is_obeyed=self._terms.is_paused() if status.is_leader else None)
 
     def _refuses_clients(self) -> bool:
         withheld = self._claimant.withheld

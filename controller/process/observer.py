@@ -159,7 +159,7 @@ class Observer:
             is_observing=True,
             obstacles=self._obstacles,
         )
-        return self._pause.told_in(status)
+        return self._pause.shown_in(status)
 
     def _holder(self) -> str:
         seen = self._candidacy.holder

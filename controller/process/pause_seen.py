@@ -24,7 +24,7 @@ class PauseSeen:
         if seen is not None and seen.pause != self._pause:
             self._pause, self._seen_at = seen.pause, time.time()
 
-    def told_in(self, status: Status, *, is_obeyed: bool | None = None) -> Status:
+    def shown_in(self, status: Status, *, is_obeyed: bool | None = None) -> Status:
         """The status with this pause; `is_obeyed`: what a machine that leads knows, None without one."""
         pause = self._pause
         is_paused = pause is not None if is_obeyed is None else is_obeyed

@@ -30,8 +30,8 @@ _SWITCHOVER: Final = SwitchoverAddress()
 async def hand_over(
     bridge: Bridge, own_id: BrokerId, fence: ZnodeVersion, named: Callable[[BrokerId], None] = lambda _: None
 ) -> BrokerId | None:
-    """Name a standby as successor, and return its id once `/controller` is no longer ours; None if nobody stands by, or
-    another switchover is in progress, or another process leads already. Waits without a limit.
+    """Name a standby as successor, and return its id once `/controller` is no longer ours. None if no replica stands
+    by, another switchover is in progress, or another process leads already. Waits without a limit.
 
     `named` is called with its id once it has been named; `withdraw` then undoes that.
 

@@ -27,6 +27,7 @@ from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, Cont
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.features import FeatureAddress
 from zk_layout.znodes.migration import Migration, MigrationAddress
+from zk_layout.znodes.pause import BY_HAND, Pause, PauseAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
@@ -37,6 +38,7 @@ _MOST_TOPICS: Final = 200
 _TOPICS_AT_ONCE: Final = 10
 _TOPICS_OF_MANY: Final = 100
 _SAMPLE: Final = 3
+_PAUSE: Final = PauseAddress()
 _long = struct.Struct(">q")
 _MZXID_AT: Final = 8
 _MTIME_AT: Final = 24
@@ -350,3 +352,23 @@ async def _node(bridge: Bridge, path: str) -> Node | None:
         return (await bridge.get(path))[0]
     except Refused:
         return None
+
+
+async def pause_in_force(bridge: Bridge, *, watch: bool = False) -> Pause | None:
+    """Who paused moves; None without a pause. It counts whatever its znode holds, readable or not.
+
+    With `watch`, its creation, change and deletion cause events.
+
+    Raises:
+        SessionEnded: the session has ended.
+    """
+    if watch and (await bridge.exists(_PAUSE.path, watch=True))[0] is None:
+        return None
+    try:
+        node, _ = await bridge.get(_PAUSE.path)
+    except Refused:
+        return BY_HAND
+    if node is None:
+        return None
+    value = catalog.decode(_PAUSE, node.data)
+    return value if isinstance(value, Pause) else BY_HAND

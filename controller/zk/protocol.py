@@ -320,7 +320,7 @@ class Transaction(Struct, frozen=True):
 
     type: ClassVar[int] = 14
     body: bytes
-    otherwise: bytes | None = None
+    otherwise: bytes = b""
     is_valid: Callable[[], bool] | None = None
 
     @property
@@ -330,9 +330,7 @@ class Transaction(Struct, frozen=True):
 
     def serialize(self) -> bytes:
         """As built."""
-        if self.otherwise is not None and self.is_valid is not None and not self.is_valid():
-            return self.otherwise
-        return self.body
+        return self.body if self.is_valid is None or self.is_valid() else self.otherwise
 
     def deserialize(self, buffer: bytes, offset: int) -> list[int]:
         """The error codes."""

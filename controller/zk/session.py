@@ -18,7 +18,7 @@ import structlog
 from msgspec import Struct
 
 from controller.core.candidacy import events
-from controller.zk import preparation, protocol
+from controller.zk import inspection, preparation, protocol
 from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, Reply, SessionEnded, WatchEvent
 from controller.zk.bridge import Bridge
 from controller.zk.protocol import Node
@@ -28,7 +28,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, Zno
 from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
-from zk_layout.znodes.pause import BY_HAND, Pause, PauseAddress
+from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.release import ReleaseAddress
 from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
@@ -349,7 +349,7 @@ class Session:
             self._bridge.get(_CONTROLLER.path),
             self._bridge.get(_EPOCH.path),
             self._look_for_switchover(),
-            self._look_for_pause(),
+            inspection.pause_in_force(self._bridge, watch=True),
         )
         holder = None if node is None else catalog.decode(_CONTROLLER, node.data)
         assert holder is None or isinstance(holder, ControllerClaim | Malformed)
@@ -377,19 +377,6 @@ class Session:
         asked = None if node is None else catalog.decode(_SWITCHOVER, node.data)
         is_for_us = isinstance(asked, Switchover) and asked.to == self._own_id
         return SessionId(node.stat.owner) if node is not None and is_for_us else None
-
-    async def _look_for_pause(self) -> Pause | None:
-        """Who paused moves, if anybody did; a pause counts whatever its znode holds."""
-        if (await self._bridge.exists(_PAUSE.path, watch=True))[0] is None:
-            return None
-        try:
-            node, _ = await self._bridge.get(_PAUSE.path)
-        except Refused:
-            return BY_HAND
-        if node is None:
-            return None
-        value = catalog.decode(_PAUSE, node.data)
-        return value if isinstance(value, Pause) else BY_HAND
 
 
 def _known(epoch_node: Node | None) -> ControllerEpoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -170,3 +171,15 @@ class Replica:
         """Send one request over a separate connection, and wait for as long as it lets the controller take."""
         allowed_s = getattr(request, "timeout_ms", 0) / 1000
         return ask(self.address, request, version=version, timeout_s=timeout_s + allowed_s)
+
+
+def command(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run a command; return its exit code, output and errors."""
+    run = subprocess.run(
+        (sys.executable, "-m", "controller", *arguments, "--output", "json"),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    return run.returncode, json.loads(run.stdout or "{}"), run.stderr

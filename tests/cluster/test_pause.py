@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,7 +13,7 @@ from kazoo.client import KazooClient
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, content, wait_until
+from tests.cluster.replica import Replica, command, content, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 PAUSED, LEGACY = "/kafka_zk_controller/paused", "/admin/reassign_partitions"
@@ -29,18 +26,6 @@ def unpaused(zk: KazooClient) -> Iterator[None]:
     for path in (PAUSED, LEGACY):
         if zk.exists(path):
             zk.delete(path)
-
-
-def command(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Run a command; return its exit code, output and errors."""
-    run = subprocess.run(
-        (sys.executable, "-m", "controller", *arguments, "--output", "json"),
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    return run.returncode, json.loads(run.stdout or "{}"), run.stderr
 
 
 @pytest.mark.usefixtures("unpaused")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +12,7 @@ from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.replica import Replica, create_topic, holder, wait_until
+from tests.cluster.replica import Replica, command, create_topic, holder, wait_until
 
 RELEASED = "/kafka_zk_controller/released"
 
@@ -30,14 +27,7 @@ def released(zk: KazooClient) -> Iterator[None]:
 
 def release(*options: str) -> tuple[int, dict[str, Any], str]:
     """Run the command; return its exit code, output and errors."""
-    run = subprocess.run(
-        (sys.executable, "-m", "controller", "release", "--output", "json", *options),
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    return run.returncode, json.loads(run.stdout or "{}"), run.stderr
+    return command("release", *options)
 
 
 @pytest.mark.usefixtures("released")

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, content, holder, wait_until
+from tests.cluster.replica import Replica, command, content, holder, wait_until
 
 NOBODY_LEADS = 1
 STOPS_ON_A_BUSY_MACHINE = 3
-
-
-def command(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Run a command; return its exit code, output and errors."""
-    run = subprocess.run(
-        (sys.executable, "-m", "controller", *arguments, "--output", "json"),
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    return run.returncode, json.loads(run.stdout or "{}"), run.stderr
 
 
 def test_every_replica_is_shown_and_a_certain_one_leads_when_asked(

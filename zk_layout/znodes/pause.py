@@ -1,7 +1,8 @@
 """Should moves of partitions wait until an operator lets them go on?
 
-Our own znode `/kafka_zk_controller/paused`. As long as it exists, with any content, whoever leads begins no move, moves
-no leader for balance, and no replica of ours takes part in a switchover. Brokers, and their own controllers, ignore it.
+Our own znode `/kafka_zk_controller/paused`. As long as it exists, with any content, a leader of ours begins no move and
+moves no leader for balance, and no replica carries out a switchover that an operator asks for. Brokers, and their own
+controllers, ignore it.
 """
 
 from __future__ import annotations

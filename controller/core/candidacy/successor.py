@@ -11,7 +11,7 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.replicas import Replica
 
 WAIT_S: Final = 1.0
-"""How long the leader waits to be replaced before it gives `/controller` up to whoever is first."""
+"""How long the leader waits to be replaced before it gives `/controller` up."""
 
 
 def successor(replicas: Mapping[BrokerId, Replica | Malformed | None], own_id: BrokerId) -> BrokerId | None:
@@ -26,8 +26,8 @@ def successor(replicas: Mapping[BrokerId, Replica | Malformed | None], own_id: B
     return min(
         (
             replica
-            for replica, told in replicas.items()
-            if replica != own_id and isinstance(told, Replica) and told.is_ready and told.phase == Phase.STANDBY
+            for replica, shown in replicas.items()
+            if replica != own_id and isinstance(shown, Replica) and shown.is_ready and shown.phase == Phase.STANDBY
         ),
         default=None,
     )

@@ -24,7 +24,7 @@ from controller.core.reassignment import alter_reassignments, pausing
 from controller.core.reassignment.memory import FolderMemory
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
-from controller.core.steps.change import Case, Change
+from controller.core.steps.change import Change
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import (
@@ -201,7 +201,8 @@ class ReassignmentFolder(TopicDuty):
                 continue
             wanted, case = PartitionReassignment(at, replicas), draft.case(number)
             outcome = alter_reassignments.consider(wanted, case, self._cluster)
-            if isinstance(outcome, Change) and self._holds_back(case, outcome, replicas):
+            is_cancel = replicas is None
+            if isinstance(outcome, Change) and not is_cancel and pausing.holds_back(case, self._cluster, outcome):
                 self._held_back[number] = None
                 continue
             if isinstance(outcome, Refusal):
@@ -212,9 +213,6 @@ class ReassignmentFolder(TopicDuty):
                 step.decided[number] = None
                 self._memory.asked_by_child[at] = None
             step.requested[number] = None
-
-    def _holds_back(self, case: Case | None, wanted: Change, replicas: Replicas | None) -> bool:
-        return case is not None and replicas is not None and pausing.holds_back(case, self._cluster, wanted)
 
     def _settle_removed(self, step: Step) -> None:
         """Forget removed children of partitions that do not move: their removal means nothing."""
@@ -355,10 +353,9 @@ class ReassignmentFolder(TopicDuty):
         if bool(self._doubted) is not (self._state.kept_by == epoch):
             return None
         # If this term ends before they are corrected, the next one must not take them for requests.
-        keeper = FolderKeeper() if self._doubted else FolderKeeper(epoch)
-        why = f"{ROOT} is kept by controller epoch {epoch}"
+        keeper, why = FolderKeeper(epoch), f"{ROOT} is kept by controller epoch {epoch}"
         if self._doubted:
-            why = f"topics were written without their children of {ROOT}"
+            keeper, why = FolderKeeper(), f"topics were written without their children of {ROOT}"
         return Atom((Set(ReassignmentsAddress(), keeper, version),), (why,))
 
     def _is_as_of(self, at: TopicPartition, mzxid: Zxid) -> bool:

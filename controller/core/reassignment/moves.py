@@ -104,7 +104,7 @@ class Moves(TopicDuty):
 
     def _unless_paused(self, case: Case | None, wanted: Change) -> Change | Refusal:
         pause = self._cluster.pause
-        if pause is None or case is None or not pausing.holds_back(case, self._cluster, wanted):
+        if pause is None or not pausing.holds_back(case, self._cluster, wanted):
             return wanted
         return pausing.refusal(pause)
 

@@ -14,13 +14,13 @@ from zk_layout.znodes.pause import Pause
 UNTIL = "until `kafka-zk-controller resume`"
 
 
-def holds_back(case: Case, cluster: Cluster, wanted: Change) -> bool:
+def holds_back(case: Case | None, cluster: Cluster, wanted: Change) -> bool:
     """Whether a pause forbids this change of replicas: it begins or redirects a move.
 
     To give a moving partition the replicas from before its move, in any order, is to cancel it.
     """
     to = wanted.assignment
-    if to is None or cluster.pause is None:
+    if case is None or to is None or cluster.pause is None:
         return False
     start = in_force(case.assignment, case.state)
     return not (start.is_moving and not to.is_moving and set(to.replicas) == set(start.original))

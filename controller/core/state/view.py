@@ -109,7 +109,7 @@ class Cluster:
 
     @property
     def pause(self) -> Pause | None:
-        """Who paused moves, and why; None if nobody did."""
+        """Who paused moves, and why; None without a pause."""
         if not self._state.is_paused:
             return None
         held = self._state.pause.value

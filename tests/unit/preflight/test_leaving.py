@@ -125,20 +125,11 @@ def is_judgement(event: Event) -> bool:
     return isinstance(event, Unsound | Watching)
 
 
-def test_while_the_last_broker_restarts_for_the_migration_it_is_waited_for() -> None:
-    world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS).has(SPREAD, TOPIC)
-    world.passes()
-    world.goes_on(LOOKS_WITHIN_S)
-
-    world.restarts(2, Broker(settings=ENABLED), after_s=LOOKS_WITHIN_S)
-    assert turns(world) == ["leads"]
-    world.goes_on(LOOKS_WITHIN_S)
-
-    assert turns(world) == ["leads", "makes way"]
-
-
-def test_a_broker_without_replicas_is_waited_for_where_it_was_seen_before_its_restart() -> None:
+@pytest.mark.parametrize("replicas", [(SPREAD, TOPIC), None], ids=["hosts replicas", "was seen before"])
+def test_while_the_last_broker_restarts_for_the_migration_it_is_waited_for(replicas: tuple[str, bytes] | None) -> None:
     world = World().runs(Broker(settings=ENABLED), Broker()).has(STARTED, PROGRESS)
+    if replicas is not None:
+        world.has(*replicas)
     world.passes()
     world.goes_on(LOOKS_WITHIN_S)
 

@@ -20,12 +20,12 @@ def test_a_pause_is_shown_with_who_why_and_since_when_until_its_end_is_seen() ->
     seen.note(replace(VACANT, pause=Pause("ann@host", 1_700_000_000_000, "new disks")))
     seen.note(None)  # ZooKeeper does not answer
 
-    status = seen.told_in(LEADING)
+    status = seen.shown_in(LEADING)
     assert (status.is_paused, status.paused_by, status.paused_since) == (True, "ann@host (new disks)", 1_700_000_000.0)
     assert status.pause is not None
 
     seen.note(VACANT)
-    assert seen.told_in(LEADING) == LEADING
+    assert seen.shown_in(LEADING) == LEADING
 
 
 def test_a_pause_that_does_not_say_since_when_is_shown_since_it_was_seen() -> None:
@@ -33,12 +33,12 @@ def test_a_pause_that_does_not_say_since_when_is_shown_since_it_was_seen() -> No
     seen.note(replace(VACANT, pause=BY_HAND))
     seen.note(replace(VACANT, pause=BY_HAND))
 
-    assert before <= seen.told_in(LEADING).paused_since <= time.time()
+    assert before <= seen.shown_in(LEADING).paused_since <= time.time()
 
 
 def test_a_leader_is_paused_when_its_term_knows() -> None:
     seen = PauseSeen()
     seen.note(replace(VACANT, pause=Pause("ann@host", 1)))
 
-    assert not seen.told_in(LEADING, is_obeyed=False).is_paused
-    assert PauseSeen().told_in(LEADING, is_obeyed=True).is_paused
+    assert not seen.shown_in(LEADING, is_obeyed=False).is_paused
+    assert PauseSeen().shown_in(LEADING, is_obeyed=True).is_paused
