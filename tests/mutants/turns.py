@@ -230,6 +230,22 @@ MUTANTS = (
         (story("legacy_znode_is_busy"),),
     ),
     Mutant(
+        "forgets which partitions are overdue when a step looks at others",
+        STEPS,
+        "unasked = {n: None for n in self._overdue.pop(name, ()) if n not in step.numbers}",
+        "unasked = self._overdue.pop(name, {}) and {}",
+        (unit("containment"),),
+        unseen="worlds noticed once in 1,850",
+    ),
+    Mutant(
+        "tries a request again at once whose legacy entry may not be removed",
+        STEPS,
+        "requested, shared = dict.fromkeys(numbers), address.path",
+        "pass",
+        (story("legacy_entry_cannot_be_evicted"),),
+        unseen="worlds noticed once in 400",
+    ),
+    Mutant(
         "never retries what is in quarantine",
         QUARANTINES,
         "out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",

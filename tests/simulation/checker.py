@@ -302,7 +302,8 @@ class Checker:
             self._hold(at, outdated(Held(state=before), Held(state=value), self._epoch))
         strays = [r for r in value.isr if r not in replicas]
         is_cut = is_alone or not self._is_ours(session)
-        if strays and at not in self.edited and not (is_cut and self._may_be_left(at, value, strays, session)):
+        may_be_left = is_cut and self._may_be_left(at, value, strays, session)
+        if strays and at not in self.edited and not may_be_left and not self._may_not_know(at, strays, session):
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
@@ -338,6 +339,12 @@ class Checker:
         is_leaders_own = leader is not None and leader.session == session and replace(before, isr=value.isr) == value
         known = self.known[at][1] if is_leaders_own else {}
         return all(r in before.isr or r in known for r in strays)
+
+    def _may_not_know(self, at: TopicPartition, strays: list[BrokerId], session: SessionId) -> bool:
+        """Whether a controller may take these for replicas: they were, and it may not have read that they left."""
+        is_unread = self._is_ours(session) and self.may_be_unread(TopicAddress(at.topic).path)
+        former = {r for assignment in self.assigned.get(at, ()) for r in assignment.replicas}
+        return is_unread and former.issuperset(strays)
 
     def _is_ours(self, session: SessionId) -> bool:
         return any(c.session == session for c in self.world.controllers.values())

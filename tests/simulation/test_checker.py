@@ -717,6 +717,20 @@ def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raise
         cut.write(cut.leader, cut.with_isr(ONE, THREE))
 
 
+@pytest.mark.parametrize(("is_hidden", "joins"), [(True, THREE), (False, THREE), (True, FOUR)])
+def test_a_controller_takes_in_who_has_left_only_while_it_may_not_read_that(
+    *, is_hidden: bool, joins: BrokerId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Cut()
+    monkeypatch.setattr(cut.world.checker, "_is_ours", lambda session: session == cut.foreign)
+    monkeypatch.setattr(
+        cut.world.refusals, "hid_lately", lambda path: is_hidden and path == TopicAddress(AT.topic).path
+    )
+
+    with nullcontext() if is_hidden and joins == THREE else pytest.raises(Broken, match="but the replicas"):
+        cut.write(cut.foreign, cut.with_isr(ONE, joins))
+
+
 class Doubtful(Cut):
     """Controller 100 took a move back in the topic's znode, and lost the answer; then it wrote the state."""
 

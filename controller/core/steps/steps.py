@@ -164,9 +164,9 @@ class Steps(Duty):
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         name = step.name
-        self._overdue.pop(name, None)
-        if step.left_alone:
-            self._overdue[name] = step.left_alone
+        unasked = {n: None for n in self._overdue.pop(name, ()) if n not in step.numbers}
+        if unasked or step.left_alone:
+            self._overdue[name] = {**unasked, **step.left_alone}
         self._shared.requests.put_back(step.postponed)
         if step.waits_for is not None:
             self._shared.requests.put_back(step.accepted)
@@ -370,7 +370,8 @@ class Steps(Duty):
 
     def _quarantine_refused(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """Quarantine what ZooKeeper keeps refusing; return whether the rest of the topic can continue at once."""
-        single, other, existence = dict[PartitionId, None](), "", ""
+        single, requested = dict[PartitionId, None](), dict[PartitionId, None]()
+        other, existence, shared = "", "", ""
         for address in about:
             if step.draft is None or isinstance(address, TopicDeletionAddress):
                 existence = address.path if step.accepted else ""
@@ -378,6 +379,12 @@ class Steps(Duty):
                 single[address.partition] = None
             elif isinstance(address, OF_THE_WHOLE):
                 other = address.path
+            elif numbers := [item.at.partition for item in step.accepted if item.at.partition != WHOLE_TOPIC]:
+                # A znode of several topics, such as that of legacy entries, which only the requests have written.
+                requested, shared = dict.fromkeys(numbers), address.path
+        if requested:
+            why = f"ZooKeeper refuses to write {shared}"
+            self._quarantines.put(step.name, why, out, partitions=requested, holds_requests=True)
         if single:
             paths = ", ".join(map(str, list(single)[:MOST_SINGLE]))
             why = f"ZooKeeper refuses to write znodes of its partitions {paths}"
@@ -386,7 +393,7 @@ class Steps(Duty):
             self._quarantines.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)
         if existence:
             self._quarantines.hold_existence(step.name, f"ZooKeeper refuses to write {existence}", out)
-        return bool(single or other or existence)
+        return bool(single or requested or other or existence)
 
     def _refuse_unwritable(self, step: Step, outcome: Unwritable, message: str, out: Outbox) -> None:
         """Refuse the accepted parts; decisions without a request are quarantined, but elections continue at once."""

@@ -21,6 +21,7 @@ from controller.core.messages.requests import (
     CreateTopics,
     Growth,
     IsrProposal,
+    ListReassignments,
     Mode,
     NewTopic,
     PartitionReassignment,
@@ -30,7 +31,7 @@ from controller.core.messages.requests import (
 from controller.core.reassignment.legacy_znode import SUBJECT
 from controller.core.scheduling.quarantine import MOST_SHOWN, Quarantine, described
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings
+from controller.core.settings import MachineSettings, TurnBudget
 from controller.core.single_znodes.notifications import Notifications
 from controller.core.steps.quarantined_topics import TryTopicAgain
 from controller.core.topics import create_topics
@@ -400,6 +401,24 @@ def test_requests_at_every_look_keep_no_election_of_their_partition_off() -> Non
         return AlterReassignments((PartitionReassignment(at, ids("1,2") if n % 2 else ids("2,1")),), Mode.FORCED)
 
     assert 2 in [led([e]).get(path("a", 0)) for e in busy(turns, move, dies)]
+
+
+def test_requests_at_every_other_look_keep_a_dead_broker_in_no_isr_where_a_look_is_at_one_partition() -> None:
+    budget = TurnBudget(decided=1)
+    turns = Turns(*topic("a", state(1, "1,3"), state(1, "1,3"), replicas="1,2,3"), budget=budget)
+    dies = Observed((absent(BrokerAddress(BrokerId(3)), Zxid(5001)),))
+    turns.zxid = 7000
+    at = TopicPartition(TopicName("a"), PartitionId(0))
+
+    def move(n: int) -> Request:
+        to = ids("1,2,3") if n % 4 else ids("2,1,3")
+        return ListReassignments(None) if n % 2 else AlterReassignments((PartitionReassignment(at, to),), Mode.FORCED)
+
+    effects = busy(turns, move, dies)
+
+    writes = [w for commit in commits(effects) for w in commit.writes if w.address == StateAddress(*at)]
+    isrs = [w.value.isr for w in writes if isinstance(w, Set) and isinstance(w.value, PartitionState)]
+    assert ids("1") in isrs[:3]
 
 
 def test_a_notification_with_a_name_of_nearly_a_megabyte_is_deleted_like_others() -> None:
