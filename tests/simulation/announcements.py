@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.core.candidacy.phases import Phase
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
@@ -77,10 +78,17 @@ class Announcements:
         self._taken_out_by_others.setdefault(at, {}).update(gone)
 
     def edited(self, at: TopicPartition, assignment: Assignment) -> None:
-        """A topic's znode was written by hand: only a later term may not know which replicas were added before."""
-        epoch, taken_out = self._checker.current_epoch(), self._taken_out_in.get(at, {})
+        """A topic's znode was written by hand: only a term that loads it later may not know which were added before."""
+        epoch, taken_out = self._loaded_epoch(), self._taken_out_in.get(at, {})
         gone = (r for r in self._added_in.get(at, {}) if r not in assignment.replicas)
         self._taken_out_in[at] = {r: taken_out.get(r, epoch) for r in gone}
+
+    def _loaded_epoch(self) -> ControllerEpoch:
+        """The epoch of the last claim, or the one before until its term has loaded."""
+        epoch, controllers = self._checker.current_epoch(), self._checker.world.controllers.values()
+        before = (Phase.STANDBY, Phase.CONTENDING, Phase.LOADING)
+        is_loaded = any(c.epoch == epoch and c.phase not in before for c in controllers)
+        return epoch if is_loaded else ControllerEpoch(epoch - 1)
 
     def forget(self, at: TopicPartition) -> None:
         """Its topic is gone."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from controller.core.candidacy.phases import Phase
 from controller.core.machine import Machine
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Answer, Commit, Delete, Effect, Notice, Set, Tell, Write, operation
@@ -450,14 +451,21 @@ def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
             world.checker.announcements.deleted(model, AT, stop_replica(1))
 
 
-@pytest.mark.parametrize(("is_later", "counts"), [(False, False), (True, True)], ids=["same term", "later term"])
-def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term(is_later: bool, counts: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_later", "phase", "counts"),
+    [(False, Phase.ACTIVE, False), (True, Phase.ACTIVE, True), (False, Phase.LOADING, True)],
+    ids=["same term", "later term", "a term that loads"],
+)
+def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_by_a_term_that_loads_that(
+    is_later: bool, phase: Phase, counts: bool
+) -> None:
     world, before, now = World(0), ControllerEpoch(1), ControllerEpoch(3 if is_later else 2)
     one, two = BrokerId(1), BrokerId(2)
     moving = Assignment((two, one), (two,), (one,))
     checker = world.checker
     checker.topics[AT.topic], checker.edited[AT], checker.together[AT] = Topic({AT.partition: moving}), None, {}
     checker._epoch = 2
+    world.controllers = {BrokerId(100): cast(Any, SimpleNamespace(epoch=ControllerEpoch(2), phase=phase))}
 
     checker.announcements.assigned(AT, moving, before)
     checker.announcements.edited(AT, Assignment((one,)))
