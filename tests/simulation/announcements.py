@@ -39,6 +39,7 @@ class Announcements:
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._taken_out_by_others: dict[TopicPartition, dict[tuple[BrokerId, ControllerEpoch], None]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
+        self._deleted_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
         self._last_sent: dict[tuple[BrokerId, TopicPartition], tuple[PartitionView, int]] = {}
 
@@ -94,6 +95,7 @@ class Announcements:
         """Its topic is gone."""
         for memory in (self._begun_in, self._added_in, self._taken_out_in, self._taken_out_by_others, self._led):
             memory.pop(at, None)
+        self._deleted_in.pop(at, None)
 
     def _is_just_made(self, tell: Tell, view: PartitionView) -> None:
         """Whether a replica may be announced as new: its broker makes an empty log, even beside an offline one."""
@@ -211,6 +213,14 @@ class Announcements:
         was_hidden = refusals.hid_lately(StateAddress(at.topic, at.partition).path)
         return is_spoiled or was_hidden or refusals.hides(at) or refusals.excuses(at, Concern.ALL)
 
+    def made(self, broker: BrokerId, at: TopicPartition) -> None:
+        """A broker has just made a log."""
+        self._deleted_in.get(at, {}).pop(broker, None)
+
+    def has_had_deleted(self, term: ControllerEpoch, broker: BrokerId, at: TopicPartition) -> bool:
+        """Whether a broker deleted its log on this term's command, and has made none since."""
+        return self._deleted_in.get(at, {}).get(broker) == term
+
     def deleted(self, model: BrokerModel, at: TopicPartition, tell: Tell) -> None:
         """A broker has just deleted a replica.
 
@@ -221,6 +231,7 @@ class Announcements:
         """
         checker = self._checker
         state, topic = checker.states.get(at), checker.topics.get(at.topic)
+        self._deleted_in.setdefault(at, {})[model.broker] = tell.controller_epoch
         if at.topic in checker.unwanted:
             return
         stops = tell.command.stops if isinstance(tell.command, StopReplica) else ()

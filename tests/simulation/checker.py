@@ -55,7 +55,6 @@ class Checker:
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
         self.lost: dict[TopicPartition, LeaderEpoch] = {}  # in-sync replicas were given up, last in this leader epoch
-        self.lost_disks: dict[tuple[BrokerId, TopicPartition], None] = {}
         self.unheard: dict[TopicPartition, None] = {}  # rewritten by a client that sends no notification
         self.spoiled: dict[TopicPartition, None] = {}  # its state was unreadable for a while
         self._damaged_until: dict[str, float] = {}  # malformed znodes of topics
@@ -399,7 +398,6 @@ class Checker:
 
     def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
         """A disk was lost; records that only its broker had in sync do not count."""
-        self.lost_disks[broker, at] = None
         state = self.states.get(at)
         if state is not None and broker in state.isr:
             self._lose(at, state.leader_epoch)

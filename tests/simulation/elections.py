@@ -29,11 +29,9 @@ def unsound(
         return None
     serving = [r for r in assignment.replicas if r in brokers and brokers[r].serves(at, since)]
     with_log = [r for r in serving if brokers[r].has_records(at)]
-    elected = brokers.get(after.leader)
-    # A broker that returns with an empty disk, or without one, does not report it.
-    knows = elected is not None and (after.leader, at) not in checker.lost_disks and at not in elected.shelf
-    if elected is not None and at not in elected.disk and with_log and knows:
-        return f"{at} elected {after.leader}, which has no log of it, though {with_log} have one"
+    # No broker reports that its log of a partition is gone, or was never made. A controller knows what it had deleted.
+    if with_log and checker.announcements.has_had_deleted(after.controller_epoch, after.leader, at):
+        return f"{at} elected {after.leader}, whose log the controller had deleted, though {with_log} have one"
     caught_up = checker.caught_up.get(at, {})
     others = [r for r in with_log if r in caught_up and r not in assignment.removing]
     if after.leader in assignment.adding and after.leader not in caught_up and others:

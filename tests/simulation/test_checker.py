@@ -26,13 +26,13 @@ from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import Proposal
-from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
+from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Log, Record, Traits
 from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.announcements import OFTEN
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
-from tests.simulation.elections import unfounded
+from tests.simulation.elections import unfounded, unsound
 from tests.simulation.network import ZkConnection
 from tests.simulation.outcome import _is_at_rest
 from tests.simulation.pauses import DECIDED_BEFORE_S, KNOWN_WITHIN_S, begins
@@ -247,6 +247,37 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
+
+
+@pytest.mark.parametrize(
+    ("deleted_in", "is_made_again", "is_wrong"),
+    [(None, False, False), (1, False, False), (2, False, True), (2, True, False)],
+    ids=["never made", "deleted in an earlier term", "deleted in this term", "made again, and lost with the disk"],
+)
+def test_only_a_term_that_had_a_log_deleted_knows_that_it_is_gone(
+    deleted_in: int | None, is_made_again: bool, is_wrong: bool
+) -> None:
+    world, term = World(0), ControllerEpoch(2)
+    one, two, gone = (BrokerId(b) for b in (1, 2, 3))
+    checker, model = world.checker, BrokerModel(one, KAFKA_3_9, world.brokers[one].disk)
+    world.brokers[two].disk[AT] = Log(None)
+    world.brokers[two].disk[AT].records.append(Record(LeaderEpoch(0), 1))
+    world.brokers[two].start()
+    world.clock.now = 100.0
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, gone))})
+    if deleted_in is not None:
+        checker.announcements.deleted(model, AT, stop_replica(deleted_in))
+    if is_made_again:
+        checker.announcements.made(one, AT)
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((one, two, gone))})
+    before = PartitionState(gone, LeaderEpoch(3), term, (gone,))
+    after = PartitionState(one, LeaderEpoch(4), term, (one,))
+
+    wrong = unsound(checker, AT, before, after, 0.0)
+
+    assert wrong == (
+        "orders-0 elected 1, whose log the controller had deleted, though [2] have one" if is_wrong else None
+    )
 
 
 @pytest.mark.parametrize("may_be_written", [True, False])

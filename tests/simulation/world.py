@@ -395,6 +395,9 @@ class World:
             if at not in broker.disk:
                 self.say(broker.name, f"deletes {at}")
                 self.checker.announcements.deleted(model, at, tell)
+        for at in broker.disk:
+            if at not in before:
+                self.checker.announcements.made(tell.broker, at)
         if answer is not None and (answer.error or answer.errors):
             refused = ", ".join(f"{at} {error.name}" for at, error in answer.errors.items())
             self.say(broker.name, f"refuses: {answer.error.name} {refused}".rstrip())
