@@ -84,6 +84,23 @@ MUTANTS = (
         unseen="many partitions on such ids, small turns, and all brokers at once: one world in thousands",
     ),
     Mutant(
+        "deals with a broker as with a controller once a controller has its id",
+        ADMISSION,
+        "            self._lose(broker)\n",
+        "            if seen is not None:\n                self._note_kind(broker, seen)\n"
+        "            self._lose(broker)\n",
+        (unit("controllers_are_no_brokers"),),
+        unseen="in worlds every id stays a broker's or a controller's",
+    ),
+    Mutant(
+        "leaves what was placed on an id before a controller got it",
+        BROKERS,
+        "elif transition is Transition.APPEARED and not changes.is_beginning:",
+        "elif transition is Transition.CHANGED and not changes.is_beginning:",
+        (unit("controllers_are_no_brokers"),),
+        unseen="when faults stop, brokers come, and such ids are looked at for each of them",
+    ),
+    Mutant(
         "leaves out what a broker was given while its pass waited for its turn",
         PASSES,
         "waiting.topics = self._topics_of(broker)",

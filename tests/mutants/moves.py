@@ -192,6 +192,14 @@ MUTANTS = (
         (unit("controllers_are_no_brokers"),),
     ),
     Mutant(
+        "leaves its id in a move while another new replica is away",
+        OWN_REPLICA,
+        "rule.begin(case, cluster, target, may_wait=True)",
+        "rule.begin(case, cluster, target)",
+        (unit("controllers_are_no_brokers"),),
+        unseen="one world in thousands moves a partition to such an id and loses another new replica for good",
+    ),
+    Mutant(
         "never takes an entry out of the legacy znode that is done",
         LEGACY,
         "            self._done[case.at] = None\n            return None",

@@ -55,13 +55,12 @@ class Admission:
 
     def _follow_one(self, broker: BrokerId) -> Transition | None:
         seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
-        if seen is not None and broker != self._cluster.own_id:
-            self._note_kind(broker, seen)
         if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
             self._lose(broker)
             return Transition.VANISHED
         if seen is None or broker in self._departing:
             return None
+        self._note_kind(broker, seen)
         if held is None:
             self._memory.brokers[broker] = seen
             return Transition.APPEARED
@@ -71,7 +70,12 @@ class Admission:
         return Transition.CHANGED
 
     def _note_kind(self, broker: BrokerId, seen: Broker) -> None:
-        """Note whether the broker is a replica of ours; it stays one after its registration is gone."""
+        """Note whether the broker is a replica of ours; it stays one after its registration is gone.
+
+        Its former life, which may have been of the other kind, is dealt with as what it was.
+        """
+        if broker == self._cluster.own_id:
+            return
         if seen.registration.is_ours:
             self._memory.controllers[broker] = True
         else:
@@ -83,6 +87,7 @@ class Admission:
         seen = self._registered.get(broker)
         if seen is None or broker in self._memory.brokers:
             return False
+        self._note_kind(broker, seen)
         self._memory.brokers[broker] = seen
         return True
 

@@ -119,6 +119,8 @@ class Brokers(Duty):
             if transition is Transition.VANISHED:
                 waits = self._shared.waits
                 waits.close(waits.start(partial(self._let_in_again, broker), 0.0, out), out)
+            elif transition is Transition.APPEARED and not changes.is_beginning:
+                self._passes.begin_once(broker, self._shared.agenda.add)  # placed there before it was a controller's id
             return
         changes.brokers.setdefault(broker, None)
         is_new_to_us = transition is Transition.APPEARED and broker not in self._met and not changes.is_beginning

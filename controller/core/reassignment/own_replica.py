@@ -30,7 +30,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     why = f"{_named(ids, cluster)}: {listed(case.assignment.target)} of {case.at} becomes {listed(target)}"
     if state is None:
         return Change(why, Assignment(target))
-    begun = rule.begin(case, cluster, target)
+    begun = rule.begin(case, cluster, target, may_wait=True)  # in a move under way, another new replica may be gone
     if not isinstance(begun, Change) or pausing.holds_back(case, cluster, begun):
         return None
     return Change(why, begun.assignment, begun.state, begun.owed)

@@ -8,6 +8,7 @@ import pytest
 
 from controller.core.messages.commands import UpdateMetadata
 from tests.unit.traps.play import Play, some
+from zk_layout.ids import BrokerId
 
 CLICKS = "/brokers/topics/clicks"
 CHILD = "/admin/reassignments/clicks-0"
@@ -70,6 +71,49 @@ def test_a_move_that_a_native_controller_began_to_it_ends_at_a_broker_that_was_t
     play.do("isr clicks-0 1,2 leader_epoch=1", "time +10s")
 
     assert replicas(play) == {"0": [1, 2]}
+
+
+def adding(play: Play) -> dict[str, list[int]]:
+    held: dict[str, list[int]] = json.loads(play.data(CLICKS) or "{}")["adding_replicas"]
+    return held
+
+
+@pytest.mark.parametrize("isr", ["1", "1,101"], ids=["never there", "a broker that died"])
+def test_what_was_placed_on_an_id_before_a_controller_got_it_moves_to_a_broker(isr: str) -> None:
+    play = Play("brokers 1,2", "topic clicks 0=1,101", f"state clicks-0 leader=1 isr={isr}", "elect")
+    assert replicas(play) == {"0": [1, 101]}
+
+    play.do("controllers 101")
+
+    assert (replicas(play), adding(play)) == ({"0": [1, 2, 101]}, {"0": [2]})
+
+
+def test_a_broker_whose_id_a_controller_gets_at_once_leads_no_longer() -> None:
+    play = Play("brokers 1,101", "topic clicks 0=101,1", "state clicks-0 leader=101 isr=101,1", "elect")
+    theatre, broker = play.theatre, BrokerId(101)
+
+    theatre.zookeeper.close_session(theatre.brokers.pop(broker))
+    theatre.register(broker, is_ours=True)
+    lines = play.do("time +10s")
+
+    assert state(play) == (1, [1])
+    assert [line for line in lines if "connect 101" in line] == ["disconnect 101"]
+    told = [tell.command for tell in theatre.sent if isinstance(tell.command, UpdateMetadata)]
+    assert {node.broker for node in told[-1].brokers} == {1, 100}
+
+
+@pytest.mark.parametrize(("away", "back"), [("broker 2 dies", "broker 2 returns"), ("shutdown 2", "broker 2 bounces")])
+def test_such_a_move_gets_a_broker_also_while_another_of_its_new_replicas_is_away(away: str, back: str) -> None:
+    """The move has begun, and that replica was live then."""
+    moving = '{"version":2,"partitions":{"0":[101,2,1]},"adding_replicas":{"0":[101,2]},"removing_replicas":{"0":[1]}}'
+    play = Play("brokers 1,2", "topic clicks 0=1", f"znode {CLICKS} {moving}", "elect")
+    assert adding(play) == {"0": [101, 2]}
+
+    play.do(away, "controllers 101")
+    assert (replicas(play), adding(play)) == ({"0": [1, 2]}, {"0": [2]})
+
+    play.do(back, "isr clicks-0 1,2", "time +10s")
+    assert (replicas(play), adding(play)) == ({"0": [1, 2]}, {})
 
 
 LEAVING = '{"version":2,"partitions":{"0":[1,2,101]},"adding_replicas":{"0":[2]},"removing_replicas":{"0":[101]}}'
