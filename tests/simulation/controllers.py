@@ -297,6 +297,9 @@ class Observer:
             case Fenced(commit):
                 outcome = "fenced"
             case Conflicted(commit, _, reason):
+                # The next transaction about the same znodes would be taken for it.
+                submitted = self._controller.submitted
+                self._controller.submitted = deque(other for other in submitted if other.commit != commit)
                 outcome = reason
             case _:
                 return

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.core.machine import Machine
-from controller.core.messages.effects import Commit, Effect
-from controller.core.messages.events import Event
+from controller.core.messages.effects import Commit, Delete, Effect, operation
+from controller.core.messages.events import CommitId, Conflicted, Event
 from controller.core.state.cluster import ClusterState
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
-from tests.simulation.zookeeper import Operation
+from tests.simulation.zookeeper import Multi, Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import LegacyReassignmentAddress
 from zk_layout.znodes.brokers import BrokerAddress
 
 TOO_LARGE = b" " * 0x100000
@@ -47,6 +49,23 @@ def wasted(commit: Commit) -> Commit:
 def wasteful(monkeypatch: pytest.MonkeyPatch) -> None:
     right: Callable[[World, BrokerId, ControllerEpoch, ClusterState], Machine] = World.new_machine
     monkeypatch.setattr(World, "new_machine", lambda *about: Wasteful(right(*about)))
+
+
+def test_a_transaction_is_not_taken_for_an_earlier_one_about_the_same_znodes_that_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, address = World(0), LegacyReassignmentAddress()
+    controller = next(iter(world.controllers.values()))
+    refused, accepted = (Commit(CommitId(n), (operation(Delete(address, ZnodeVersion(0))),), ()) for n in (1, 2))
+    conflict, happened = Conflicted(refused.commit, address, "version 1"), list[CommitId]()
+    took: Any = None
+    monkeypatch.setattr(world.checker, "committed", lambda _, commit: happened.append(commit.commit))
+
+    controller.observer.turned(0.0, (), [refused], took, 0)
+    controller.observer.turned(1.0, (conflict,), [accepted], took, 0)
+    controller._transacted(controller._term_session, [RemoveNode(address.path)], Multi(Zxid(9), (None,), ()))
+
+    assert happened == [accepted.commit]
 
 
 @pytest.mark.usefixtures("wasteful")
