@@ -111,8 +111,6 @@ class Bridge:
         self._is_connected = asyncio.Event()
         self._waiting: collections.deque[_Call] = collections.deque()
         self._in_flight = 0
-        self._connections_lost = 0
-        self._losses_taken = 0
         self._data_watches: set[str] = set()
         self._existence_watches: set[str] = set()
         self._child_watches: set[str] = set()
@@ -250,12 +248,6 @@ class Bridge:
             self._existence_watches.update(request.existence)
             self.submit(request, lambda _: None)
 
-    def same_connection(self) -> Callable[[], bool]:
-        """A question that the connection's thread can answer: has no connection been lost but those of which the event
-        loop knows by now? If so, what was in flight when it asked has not been lost."""
-        known = self._losses_taken
-        return lambda: self._connections_lost == known
-
     def acl(self, path: str) -> bytes:
         """The ACL for a znode that we create at this path."""
         return acl_of(path, is_protected=self.settings.security.sets_acl)
@@ -334,8 +326,6 @@ class Bridge:
 
     def _state_changed(self, state: str) -> None:
         # In the connection's thread: the ids match the state only here. Whatever was in flight has been answered.
-        if state != KazooState.CONNECTED:
-            self._connections_lost += 1
         session, _ = self._client.client_id or (0, b"")
         self.put((state, session, self.header_zxid))
 
@@ -409,8 +399,6 @@ class Bridge:
             _tell(listener, below)
 
     def _on_state(self, kazoo_state: str, session: int, zxid: Zxid) -> None:
-        if kazoo_state != KazooState.CONNECTED:
-            self._losses_taken += 1
         match kazoo_state:
             case KazooState.CONNECTED:
                 self.state = ConnectionState.CONNECTED

@@ -37,13 +37,6 @@ class Births(Exists, frozen=True):
         return int(changes[0] + left[0]) // 2
 
 
-def refused(part: protocol.Operation) -> protocol.Operation:
-    """In place of a part of a guard: an operation of the same size that makes the transaction fail in any case."""
-    if isinstance(part, protocol.Delete):
-        return protocol.Delete(f"{part.path[:-_DIGITS]}{-1:0{_DIGITS}d}", -1)
-    return part
-
-
 class Lives:
     """What one term's reader has seen of folders in which other clients recreate what was deleted."""
 
@@ -103,7 +96,7 @@ class Lives:
             return ()
         if folder in self._counted:
             births, _ = self._counted[folder]
-            number = births + sum(made for _, made in self._ours[folder]) + self._in_flight[folder]
+            number = births + sum(made for _, made in self._ours[folder])
         elif self._blind[folder] < BLIND_ATTEMPTS:
             self._blind[folder] += 1
             number = -1
@@ -112,14 +105,13 @@ class Lives:
         create = protocol.Create(f"{full}/{MARK}", None, sequential=True)
         return create, protocol.Delete(f"{full}/{MARK}{number:0{_DIGITS}d}", -1)
 
-    def counts_what_is_in_flight(self, path: str) -> bool:
-        """Whether the guard of a znode's folder holds only if all that is in flight now arrives.
+    def is_creating(self, folder: str) -> bool:
+        """Whether creations of ours are in flight in a folder with guards.
 
-        If a connection is lost, a creation of ours may be lost with it, while a guard that counts it is still to be
-        sent: another client's creation would then go unnoticed in its place.
+        A guard must not count them: if ZooKeeper refuses one, or the connection is lost with it, another client's
+        creation would go unnoticed in its place.
         """
-        folder = self.folder_of(path)
-        return folder in self._counted and self._in_flight[folder] > 0
+        return self._in_flight[folder] > 0 and folder not in self._unguarded
 
     def sent(self, creations: Mapping[str, int]) -> None:
         """A transaction is in flight that creates this many children in each folder."""

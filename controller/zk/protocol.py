@@ -10,7 +10,7 @@ Source: zookeeper.jute; MultiTransactionRecord, MultiResponse and SetWatches of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Final, Protocol
 
@@ -313,15 +313,10 @@ class Transaction(Struct, frozen=True):
     Shape:
         Answered with one error code an operation, all `OK` when it was carried out. In a refused transaction
         one code is the reason; those before it are `OK`, those after it `RUNTIME_INCONSISTENCY`.
-
-    `otherwise`, of the same size, is sent in its place if `is_valid`, called in the connection's thread just before,
-    returns False.
     """
 
     type: ClassVar[int] = 14
     body: bytes
-    otherwise: bytes = b""
-    is_valid: Callable[[], bool] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -330,7 +325,7 @@ class Transaction(Struct, frozen=True):
 
     def serialize(self) -> bytes:
         """As built."""
-        return self.body if self.is_valid is None or self.is_valid() else self.otherwise
+        return self.body
 
     def deserialize(self, buffer: bytes, offset: int) -> list[int]:
         """The error codes."""

@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from msgspec.structs import replace
-
 from controller.core.messages.effects import Commit, Create, Delete, Set, Write
 from controller.core.messages.events import Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk import protocol
 from controller.zk.answers import Reply
 from controller.zk.bridge import Bridge
-from controller.zk.lives import Lives, refused
+from controller.zk.lives import Lives
 from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.controller import ControllerEpochAddress
 
@@ -52,16 +50,37 @@ class Writer:
         self._max_request_bytes = max_request_bytes
         self._deleted = deleted
         self._lives = lives or Lives()
+        self._waiting: list[tuple[Commit, frozenset[str]]] = []
         self.is_fenced = False
 
     def submit(self, commit: Commit) -> None:
-        """Send a transaction. `emit` receives its outcome in the order of submission, or later if it was refused over a
-        child that the reader has yet to count.
+        """Send a transaction. `emit` receives its outcome in the order of submission, unless it waits: where it depends
+        on the life of a znode, creations of ours in flight in its folder come first; what creates there later, last.
+        An outcome also waits for the reader to count a child over which it was refused.
 
         Refuses a transaction that is too large, for which the server would close the connection each time.
         """
         if not commit.operations:
             raise ValueError(_NO_WRITES)
+        folders = frozenset(f for w in commit.writes if (f := self._lives.folder_of(w.address.path)) is not None)
+        if folders and (self._must_wait(commit) or any(not folders.isdisjoint(other) for _, other in self._waiting)):
+            self._waiting.append((commit, folders))
+        else:
+            self._send(commit)
+
+    def _must_wait(self, commit: Commit) -> bool:
+        """Whether creations are in flight that a guard would count, although ZooKeeper may refuse them."""
+        return any(self._lives.is_creating(folder) for folder in self._guarded(commit))
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for commit, folders in waiting:
+            if self._must_wait(commit) or any(not folders.isdisjoint(other) for _, other in self._waiting):
+                self._waiting.append((commit, folders))
+            else:
+                self._send(commit)
+
+    def _send(self, commit: Commit) -> None:
         if self.is_fenced:
             self._emit(Fenced(commit.commit))
             return
@@ -72,9 +91,6 @@ class Writer:
         guards = self._guards(commit)
         operations = [self._operation(made.write, made.data) for made in commit.operations]
         request = protocol.transaction((self._fence, *(part for _, part in guards), *operations))
-        if any(self._lives.counts_what_is_in_flight(write.address.path) for write, _ in guards):
-            void = protocol.transaction((self._fence, *(refused(part) for _, part in guards), *operations))
-            request = replace(request, otherwise=void.body, is_valid=self._bridge.same_connection())
         if request.size_bytes > self._max_request_bytes and guards:
             guards, request = [], protocol.transaction((self._fence, *operations))  # rely on versions
         if request.size_bytes > self._max_request_bytes:
@@ -89,19 +105,23 @@ class Writer:
             is_done = reply.failure is None and reply.code == protocol.OK and protocol.refusal(reply.value) is None
             self._lives.answered(creations, reply.zxid if is_done else None)
             self._answered(commit, guards, reply)
+            self._send_waiting()
 
         self._bridge.submit(request, answered)
 
-    def _guards(self, commit: Commit) -> list[_Guard]:
-        """For each folder in which the transaction depends on the life of a znode."""
+    def _guarded(self, commit: Commit) -> dict[str, Write]:
+        """The folders in which the transaction depends on the life of a znode, each with a write that does."""
         found: dict[str, Write] = {}
         for write in commit.writes:
             folder = self._lives.folder_of(write.address.path)
             if folder is not None and not isinstance(write, Create) and write.life is not None:
                 found.setdefault(folder, write)
+        return found
+
+    def _guards(self, commit: Commit) -> list[_Guard]:
         return [
             (write, part)
-            for folder, write in found.items()
+            for folder, write in self._guarded(commit).items()
             for part in self._lives.guard(folder, self._bridge.full(folder))
         ]
 

@@ -275,10 +275,11 @@ MUTANTS = (
         (unit("transactions"),),
     ),
     Mutant(
-        "counts a creation that was lost with its connection",
+        "sends what depends on a life before its folder's creations are answered",
         LIVES,
-        "return folder in self._counted and self._in_flight[folder] > 0",
+        "return self._in_flight[folder] > 0 and folder not in self._unguarded",
         "return False",
         (zk("lives"),),
+        unseen="its guard counts one too few, and it is tried again",
     ),
 )

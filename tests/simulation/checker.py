@@ -48,6 +48,7 @@ class Checker:
         self.unwanted: dict[TopicName, None] = {}
         self._withdrawn_at: dict[TopicName, Zxid] = {}  # the requests to delete a topic that is still there
         self.topics: dict[TopicName, Topic] = {}
+        self.former: dict[TopicPartition, Assignment] = {}  # before the last change
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
         self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
@@ -215,18 +216,20 @@ class Checker:
             self.edited.update(dict.fromkeys(TopicPartition(address.topic, n) for n in edited))
         is_edited = session == self.world.tools and before is not None
         for number, assignment in value.partitions.items():
-            is_news = before is None or before.partitions.get(number) != assignment
+            former = None if before is None else before.partitions.get(number)
             at = TopicPartition(address.topic, number)
-            self._assigned(at, assignment, is_news=is_news)
+            self._assigned(at, former, assignment)
             if is_edited:  # in the same term the value written before that counts
                 self.announcements.edited(at, assignment)
             else:
                 self.announcements.assigned(at, assignment, self._term_of(session))
         self.topics[address.topic] = value
 
-    def _assigned(self, at: TopicPartition, assignment: Assignment, *, is_news: bool) -> None:
+    def _assigned(self, at: TopicPartition, former: Assignment | None, assignment: Assignment) -> None:
         self._assignment_is_sane(at, assignment)
-        if is_news:
+        if former is not None and former != assignment:
+            self.former[at] = former
+        if former != assignment:
             self.world.phases.moved(at, assignment)
         caught_up = self.caught_up.get(at, {})
         self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}

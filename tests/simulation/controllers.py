@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections import deque
 from collections.abc import Callable, MutableSequence, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -299,7 +298,7 @@ class Observer:
             case Conflicted(commit, _, reason):
                 # The next transaction about the same znodes would be taken for it.
                 submitted = self._controller.submitted
-                self._controller.submitted = deque(other for other in submitted if other.commit != commit)
+                self._controller.submitted = [other for other in submitted if other.commit != commit]
                 outcome = reason
             case _:
                 return
@@ -428,7 +427,7 @@ class Controller:
         self.crash_in_turn = False
         self.at_next_commit: Callable[[], None] | None = None
         self.at_next_claim: Callable[[], None] | None = None
-        self.submitted: deque[Commit] = deque()
+        self.submitted: list[Commit] = []
         self.observer = Observer(self)
         self.listener = Listener(self)
         self.machine: Machine | None = None
@@ -632,22 +631,23 @@ class Controller:
         self.world.sizes.oversized(self.name, frame)
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
-        written = [o.path for o in operations if not isinstance(o, CheckVersion) and MARK not in o.path]
+        writes = [o for o in operations if not isinstance(o, CheckVersion) and MARK not in o.path]
+        written, data = [o.path for o in writes], [getattr(o, "data", b"") for o in writes]
         if not done.errors and any(isinstance(o, MakeNode) and o.path == CLAIM for o in operations):
             act, self.at_next_claim = self.at_next_claim, None
             if act is not None:
                 self.world.clock.after(0.0, act)
         if done.errors or any(path == CLAIM or path.startswith(("/brokers/ids/", *OWN)) for path in written):
             return
-        while self.submitted:
-            commit = self.submitted.popleft()
-            if [write.address.path for write in commit.writes] == written:
-                if session != self._term_session:
-                    raise Broken(f"{self.name} wrote in another session than the one of its claim: {written}")
-                self.world.checker.committed(self, commit)
-                break
-        else:
+        # Not always the first: one that waits for others is sent after later ones, and one may have been lost.
+        same = [commit for commit in self.submitted if [write.address.path for write in commit.writes] == written]
+        if not same:
             raise AssertionError(f"{self.name} wrote what its machine did not decide: {written}")
+        if session != self._term_session:
+            raise Broken(f"{self.name} wrote in another session than the one of its claim: {written}")
+        commit = next((c for c in same if [made.data for made in c.operations] == data), same[0])
+        self.submitted.remove(commit)
+        self.world.checker.committed(self, commit)
         act, self.at_next_commit = self.at_next_commit, None
         if act is not None:
             self.world.clock.after(0.0, act)

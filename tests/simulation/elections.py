@@ -50,7 +50,9 @@ def unfounded(
     brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
     replicas, is_unasked = assignment.replicas, at not in checker.answers.forced
     if after.leader == NO_LEADER:
-        forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in after.isr]
+        # A leader may not have waited for a member of its ISR that was not among the replicas, and is added only now.
+        strays = [r for r in assignment.adding if r not in checker.former.get(at, assignment).replicas]
+        forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in (*after.isr, *strays)]
         if forgotten and is_unasked:
             return f"{at} has no leader, and the ISR {forgotten} is forgotten: {before}"
     else:

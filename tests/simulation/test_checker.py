@@ -677,6 +677,19 @@ def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
         checker._nobody_left_early(before, dict(checker.states), AT.topic)
 
 
+@pytest.mark.parametrize(("former", "is_wrong"), [((1,), False), ((1, 2), True), ((1, 3), False)])
+def test_a_partition_without_a_leader_keeps_its_isr_but_for_who_was_no_replica(
+    former: tuple[int, ...], is_wrong: bool
+) -> None:
+    checker, (one, two) = World(0).checker, (BrokerId(1), BrokerId(2))
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, one), (two,), (one,))})
+    checker.former[AT] = Assignment(tuple(map(BrokerId, former)))
+    before = PartitionState(one, LeaderEpoch(2), ControllerEpoch(1), (one, two))
+    after = PartitionState(NO_LEADER, LeaderEpoch(3), ControllerEpoch(1), (one,))
+
+    assert ("the ISR [2] is forgotten" in (unfounded(checker, AT, before, after, 0.0) or "")) is is_wrong
+
+
 def test_a_dead_broker_stays_in_the_isr_only_while_its_leader_cannot_be_informed() -> None:
     world, leader, dead = World(0), BrokerId(1), BrokerId(2)
     checker, path = world.checker, BrokerAddress(leader).path

@@ -143,6 +143,40 @@ def test_a_creation_of_ours_that_was_lost_with_its_connection_does_not_count_for
     assert isinstance(working.written(Delete(ASKED, V0, working.seen(ASKED.path, TWO_ONE))), Committed)
 
 
+def test_a_creation_of_ours_that_is_refused_does_not_count_for_what_is_decided_after_it(working: Working) -> None:
+    life = working.asked()
+    working.ensemble.write(MakeNode(OTHER.path, ONE))
+    working.seen(OTHER.path, ONE)
+    assert isinstance(working.written(Delete(ASKED, V0, life)), Committed)
+    life = working.asked()
+
+    creation = working.write(Create(OTHER, Reassignment((BrokerId(1),))))
+    deletion = working.write(Delete(ASKED, V0, life), ANYTHING_ELSE)
+    working.ensemble.write(RemoveNode(ASKED.path), MakeNode(ASKED.path, TWO_ONE))
+
+    assert isinstance(working.outcome(creation), Conflicted)
+    assert isinstance(working.outcome(deletion), Conflicted)
+    assert working.ensemble.zookeeper.nodes[ASKED.path].data == TWO_ONE
+    assert isinstance(working.written(Delete(ASKED, V0, working.seen(ASKED.path, TWO_ONE))), Committed)
+
+
+def test_what_depends_on_a_life_waits_for_creations_in_its_folder_and_later_ones_wait_behind_it(
+    working: Working,
+) -> None:
+    life = working.asked()
+    first, third = (ReassignmentAddress(TopicName("orders"), PartitionId(n)) for n in (1, 2))
+    creation = working.write(Create(first, Reassignment((BrokerId(1),))))
+    deletion = working.write(Delete(ASKED, V0, life))
+    behind = working.write(Create(third, Reassignment((BrokerId(1),))))
+    elsewhere = working.write(ANYTHING_ELSE)
+
+    outcomes = [working.outcome(commit) for commit in (creation, elsewhere, deletion, behind)]
+
+    zxids = [outcome.zxid for outcome in outcomes if isinstance(outcome, Committed)]
+    assert len(zxids) == 4
+    assert zxids == sorted(zxids)
+
+
 def test_where_nothing_can_be_counted_versions_have_to_do(working: Working) -> None:
     life, lives = working.asked(), working.reader.lives
     lives.counted = lambda *_: None  # type: ignore[method-assign]
