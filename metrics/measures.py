@@ -74,6 +74,7 @@ ELECTION = (
     _gauge("migration_phase", "1 for the phase of a migration to KRaft that is seen, 0 for the others.", ("phase",)),
     _gauge("released", "1 while the cluster is released to Kafka's own controllers, else 0."),
     _gauge("paused_timestamp_seconds", "Unix time at which moves were paused (`kafka-zk-controller pause`), else 0."),
+    _gauge("settings_pending_restart", "Settings changed in the configuration that count only after a restart."),
     _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
     _counter("elections_won", "Elections that this process has won."),
     _counter("terms_ended", "Terms of this process that have ended, for any reason."),

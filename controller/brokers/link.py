@@ -32,8 +32,8 @@ _MOST_REQUESTS = 2  # for one command: see `CommandEncoder.encode`
 _log = structlog.get_logger(__name__)
 
 
-class Terms(Struct, frozen=True):
-    """What all links share; `packing` is held by the one that encodes.
+class Terms(Struct):
+    """What all links share; `packing` is held by the one that encodes. Only `timeout_s` may change.
 
     Units:
         `timeout_s`: Kafka's `controller.socket.timeout.ms`, for connecting and for each answer.

@@ -116,6 +116,10 @@ class Links:
         await asyncio.gather(haste, all_idle, return_exceptions=True)
         return is_drained
 
+    def answer_within(self, timeout_s: float) -> None:
+        """Give brokers so long for each answer from now on."""
+        self._terms.timeout_s = timeout_s
+
     def cut_short(self) -> None:
         """Stop waiting for brokers."""
         self._haste.set()

@@ -36,15 +36,18 @@ def settings(output: str) -> None:
                 "default": s.default,
                 "is_required": s.is_required,
                 "is_kafkas": s.is_kafkas,
+                "counts_at_once": s.counts_at_once,
                 "doc": s.doc,
             }
             for s in SETTINGS
         ]
         click.echo(json.dumps(rows, indent=2))
     else:
-        table = Table("key", "takes", "default", "meaning", title="Settings (Kafka's own names unless marked *)")
+        headings = ("key", "takes", "default", "at run time", "meaning")
+        table = Table(*headings, title="Settings (Kafka's own names unless marked *)")
         for s in SETTINGS:
-            table.add_row(s.key + ("" if s.is_kafkas else " *"), s.kind.name, documentation.default_of(s), s.doc)
+            key, default = s.key + ("" if s.is_kafkas else " *"), documentation.default_of(s)
+            table.add_row(key, s.kind.name, default, documentation.at_run_time(s), s.doc)
         console().print(table)
 
 

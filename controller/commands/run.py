@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,7 +53,8 @@ def run(
     replicas, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
 
     The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the file:
-    override broker.id and listeners.
+    override broker.id and listeners. On SIGHUP it reads the file again: what needs no restart counts at once, and
+    `status` names the rest.
 
     \b
       kafka-zk-controller run --config controller.properties
@@ -75,16 +77,20 @@ def run(
     begin_logs(settings)
     from controller.process import daemon
 
-    sys.exit(daemon.run(settings, is_new_cluster=new_cluster))
+    sys.exit(daemon.run(settings, partial(_usable, config, overrides), is_new_cluster=new_cluster))
 
 
 def checked(config: Path | None, overrides: tuple[str, ...], *, as_json: bool) -> Settings:
     """The settings of a process that is about to begin; prints all that is wrong with them, and ends this one."""
     try:
-        settings = read_settings(config, overrides)
-        listener_security.check(settings)
+        return _usable(config, overrides)
     except BadSettings as error:
         _refuse(error, as_json=as_json)
+
+
+def _usable(config: Path | None, overrides: tuple[str, ...]) -> Settings:
+    settings = read_settings(config, overrides)
+    listener_security.check(settings)
     return settings
 
 

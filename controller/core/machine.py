@@ -73,7 +73,7 @@ class Machine:
         memory = Memory(settings.own_id)
         shared = at_beginning(settings, controller_epoch, random, memory, is_allowed, state)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
-        self._quarantine = shared.quarantine
+        self._quarantine, self._shared = shared.quarantine, shared
         self._queue = EventQueue(self._cluster.topics, self._transactions)
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, memory, self._intake)
@@ -183,14 +183,25 @@ class Machine:
             case events.Woke(alarm):
                 self._wake(alarm, out)
             case events.Loaded():
-                self._is_loaded = True
-                self._state.begin()
-                surpass(self._state.writer_epochs, self._cluster.controller_epoch, out)
+                self._begin(out)
+            case events.SettingsChanged(settings):
+                self._adjust(settings, out)
             case events.ResignationAsked():
                 self._is_draining = True
             case _:
                 assert_never(event)
         self._transactions.settle(out)
+
+    def _begin(self, out: Outbox) -> None:
+        self._is_loaded = True
+        self._state.begin()
+        surpass(self._state.writer_epochs, self._cluster.controller_epoch, out)
+
+    def _adjust(self, settings: MachineSettings, out: Outbox) -> None:
+        before = self._shared.settings
+        self._shared.adjust(settings)
+        for duty in self._duties if self._is_loaded else ():
+            self._quarantine.attempt(f"changed settings for {_name(duty)}", partial(duty.adjust, before, out), out)
 
     def _saw(self, address: Address, fact: Fact | None, out: Outbox) -> None:
         for commit, zxid in self._transactions.saw(address, fact, out):

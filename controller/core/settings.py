@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zk_layout.ids import BrokerId
 
@@ -104,3 +105,29 @@ class MachineSettings(Struct, frozen=True):
     acl_bytes: int = OPEN_ACL_BYTES
     software: str = "kafka-zk-controller 0.1"
     is_observing: bool = False
+
+
+ADJUSTABLE = frozenset(
+    {
+        "creation_policy",
+        "defaults",
+        "deletion_patience_s",
+        "imbalance_percentage",
+        "quota_window_s",
+        "rebalance_every_s",
+        "shutdown_redundancy",
+        "status_retention_ms",
+        "token_expiry_check_s",
+        "unclean_election",
+        "unclean_election_of_brokers",
+    }
+)
+"""What may change during a term, by `SettingsChanged`; a term keeps the rest.
+
+Not `deletes_topics`: a topic whose deletion has begun lacks logs, and must not be led again.
+"""
+
+
+def adjusted(before: MachineSettings, wanted: MachineSettings) -> MachineSettings:
+    """The settings of a term that goes on: what is adjustable as wanted, everything else as before."""
+    return replace(before, **{name: getattr(wanted, name) for name in ADJUSTABLE})

@@ -35,7 +35,8 @@ _log = structlog.get_logger(__name__)
 
 
 def configure(level: str, style: str) -> None:
-    """Write to standard error from now on; `style` is text, json or auto (text on a terminal)."""
+    """Write to standard error from now on, from this level on, which `set_level` changes; `style` is text, json or auto
+    (text on a terminal)."""
     as_json = style == "json" or (style == "auto" and not sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -47,22 +48,33 @@ def configure(level: str, style: str) -> None:
         lines.bounded,
     ]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         cache_logger_on_first_use=True,
     )
     _shared[:] = shared
     handler = _Handler(sys.stderr.fileno(), _formatter(as_json=as_json, is_colored=sys.stderr.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
-    for name in LOUD_LIBRARIES:
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    set_level(level)
     # These would write to standard error themselves, and block on its reader.
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
     threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def set_level(level: str) -> None:
+    """Log from this level on; libraries from a warning on at least."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for name in LOUD_LIBRARIES:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def set_level_of(logger: str, level: str) -> None:
+    """Give one logger a level of its own, whatever that of the others is; off silences it."""
+    logging.getLogger(logger).setLevel(logging.CRITICAL + 1 if level == "off" else level.upper())
 
 
 def separate(logger: str, level: str, path: Path | None, style: str) -> None:
@@ -72,7 +84,7 @@ def separate(logger: str, level: str, path: Path | None, style: str) -> None:
         OSError: the file cannot be written.
     """
     separated = logging.getLogger(logger)
-    separated.setLevel(logging.CRITICAL + 1 if level == "off" else level.upper())
+    set_level_of(logger, level)
     if path is not None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         separated.handlers[:] = [_Handler(descriptor, _formatter(as_json=style != "text", is_colored=False))]

@@ -265,6 +265,7 @@ class Monitoring:
         self.recorder.record("is_observing", int(status.is_observing))
         self.recorder.record("released", int(status.is_released))
         self.recorder.record("paused_timestamp_seconds", status.paused_since)
+        self.recorder.record("settings_pending_restart", len(status.settings_pending))
         for phase in Phase:
             self.recorder.record("phase", int(phase.value == status.phase), (phase.value,))
         for migration in MigrationPhase:

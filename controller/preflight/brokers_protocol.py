@@ -72,6 +72,13 @@ class BrokersSettings:
         self.value = Inherited(are_known=False)
         self._given = given
         self._remembered: Remembered[BrokerSettings] = Remembered()
+        self._known: tuple[BrokerSettings, ...] = ()
+
+    def adjust(self, given: frozenset[str]) -> None:
+        """From now on these settings are `given`, and no others."""
+        self._given = given
+        if self._known:
+            self.value = inherited(self._known, given)
 
     def update(self, reported: Mapping[BrokerId, BrokerSettings | None], now: float, *, has_any_answered: bool) -> bool:
         """Take in the reports of the registered brokers. True if other settings are in force from now on.
@@ -80,9 +87,9 @@ class BrokersSettings:
             `now` is in seconds of a clock that only goes forward.
         """
         before = self.value
-        known = self._remembered.update(reported, now)
-        if known:
-            self.value = inherited(known.values(), self._given)
+        self._known = tuple(self._remembered.update(reported, now).values())
+        if self._known:
+            self.value = inherited(self._known, self._given)
         elif has_any_answered and not before.are_known:
             self.value = Inherited()
         return self._in_force(self.value) != self._in_force(before)

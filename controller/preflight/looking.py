@@ -77,6 +77,10 @@ class Preflight:
         self._authorizers: dict[BrokerId, str] = {}
         self._migrates: Remembered[bool] = Remembered()
 
+    def expect(self, wanted: Wanted) -> None:
+        """Compare the cluster with this from now on."""
+        self._wanted = wanted
+
     async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
         """Run all checks once. Takes as long as the slowest broker, and at most a few seconds.
 

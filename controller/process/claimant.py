@@ -115,6 +115,12 @@ class Claimant:
         if it never claims."""
         return self._has_passed and not self._never_claims
 
+    def adjust(self, settings: ClaimSettings) -> None:
+        """Follow what may change while this process runs: the time to give up a claim, and which settings are given."""
+        self._settings = settings
+        self._give_up_s = settings.request_timeout_s
+        self._brokers_settings.adjust(settings.given)
+
     async def reach(self) -> None:
         """Connect to ZooKeeper and watch `/controller`, then run the pre-flight checks until they pass. Retries both
         without a limit and reports each outcome through `tell`."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
 import structlog
 from msgspec.structs import replace
 
+from controller import logs
 from controller.core.candidacy.candidacy import FAILED, Candidacy
-from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
+from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, TakeOverChosen, Woken
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -38,6 +39,7 @@ from controller.following.rights import RightsInForce
 from controller.http.access import http_access, log_openness
 from controller.http.server import Exporter, Readers
 from controller.http.status import Status
+from controller.monitoring import authorizer_log
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
@@ -46,8 +48,9 @@ from controller.process.claimant import Claimant
 from controller.process.lifetime import Alarm
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.pause_seen import PauseSeen
-from controller.process.preflight import preflight_of
+from controller.process.preflight import preflight_of, wanted_of
 from controller.process.replica_znode import ReplicaZnode
+from controller.process.rereading import SettingsInForce
 from controller.process.terms import Followed, Terms
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -68,10 +71,10 @@ _log = structlog.get_logger(__name__)
 _CLOSE_WITHIN_S = 10.0
 
 
-def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
-    """Run the daemon until it is asked to stop, and return the exit code. Leads an empty ZooKeeper only if
-    `is_new_cluster`."""
-    return lifetime.run(lambda last_resort: Daemon(settings, last_resort, is_new_cluster=is_new_cluster))
+def run(settings: Settings, read: Callable[[], Settings], *, is_new_cluster: bool = False) -> int:
+    """Run the daemon until it is asked to stop, and return the exit code. `read` reads the configuration again, or
+    raises BadSettings. Leads an empty ZooKeeper only if `is_new_cluster`."""
+    return lifetime.run(lambda last_resort: Daemon(settings, last_resort, read, is_new_cluster=is_new_cluster))
 
 
 def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
@@ -97,19 +100,24 @@ class Daemon:
     """One replica's process. Of several replicas, one leads."""
 
     def __init__(
-        self, settings: Settings, last_resort: LastResort | None = None, *, is_new_cluster: bool = False
+        self,
+        settings: Settings,
+        last_resort: LastResort | None = None,
+        read: Callable[[], Settings] | None = None,
+        *,
+        is_new_cluster: bool = False,
     ) -> None:
-        """Build everything that lives as long as the process."""
+        """Build everything that lives as long as the process. Without `read` the settings are never read again."""
         self._is_new_cluster = is_new_cluster
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
         self._is_stopping = False
-        self._end_within_s = _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
         self._own_id = settings.claim.own_id
         self._candidacy = Candidacy(settings.candidacy)
         self._since = time.time()
         self._pause = PauseSeen()
         self._troubles = Troubles()
+        self._in_force = SettingsInForce(settings, read or (lambda: settings), self._adopt, self._troubles)
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm = Alarm()
         self._assemble(settings)
@@ -173,17 +181,17 @@ class Daemon:
             self._server.withhold(lambda: self._claimant.withheld)
             self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings.listening, troubles=troubles)
-        preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
+        self._preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(
             settings.claim,
-            preflight,
+            self._preflight,
             self._happened,
             troubles=troubles,
             never_claims=settings.candidacy.take_over is TakeOver.NEVER,
         )
         self._server.show(
             lambda: own_configs(
-                settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
+                self._in_force.settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
             )
         )
         followed = Followed(self._cluster, self._quotas)
@@ -199,7 +207,7 @@ class Daemon:
 
     async def live(self) -> int:
         """Stand by, lead, and stand by again until asked to stop; return the exit code."""
-        lifetime.answer_signals(self._stop_requested, self.status)
+        lifetime.answer_signals(self._stop_requested, self.status, self._in_force.read_again)
         try:
             if not await self._listen():
                 return FAILED
@@ -226,8 +234,26 @@ class Daemon:
             failing=self._troubles.now(),
             is_released=seen is not None and seen.is_released,
             migration=self._claimant.migration.value,
+            settings_pending=self._in_force.pending,
         )
         return self._pause.shown_in(status, is_obeyed=self._terms.is_paused() if status.is_leader else None)
+
+    async def _adopt(self, settings: Settings) -> None:
+        """Let settings count that differ from those in force only in what needs no restart."""
+        limits = await asyncio.to_thread(_limits, settings.limits)  # it looks names of hosts up
+        logs.set_level(settings.logs.level)
+        logs.set_level_of(authorizer_log.LOGGER, settings.logs.authorizer_level)
+        self._server.adjust(limits)
+        self._server.relay_within(settings.claim.request_timeout_s)
+        self._preflight.expect(wanted_of(settings, is_new_cluster=self._is_new_cluster))
+        self._claimant.adjust(settings.claim)
+        self._terms.adjust(settings.term)
+        self._happened(TakeOverChosen(settings.candidacy.take_over))
+
+    def _end_within_s(self) -> float:
+        """How long an end takes at most."""
+        settings = self._in_force.settings
+        return _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
 
     def _refuses_clients(self) -> bool:
         withheld = self._claimant.withheld
@@ -274,6 +300,7 @@ class Daemon:
     async def _live(self) -> int:
         async with asyncio.TaskGroup() as tasks:
             parts = [self._claimant.reach(), self._announcing.keep(), self._cluster.follow(), self._quotas.follow()]
+            parts.append(self._in_force.keep())
             if self._users is not None:
                 parts.append(self._users.follow())
             beside = [tasks.create_task(part) for part in parts]
@@ -298,7 +325,7 @@ class Daemon:
                     self._alarm.ring(at, partial(self._happened, Woken()))
                 case Exit(code):
                     if self._last_resort is not None:
-                        self._last_resort.end_within(self._end_within_s, code)
+                        self._last_resort.end_within(self._end_within_s(), code)
                     self._orders.put_nowait(order)
                 case Claim() | BeginTerm() | Serve() | Drain() | Release() | Renew() | Abandon():
                     self._orders.put_nowait(order)

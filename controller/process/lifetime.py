@@ -9,8 +9,10 @@ import asyncio
 import faulthandler
 import gc
 import logging
+import os
 import signal as os_signal
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -23,7 +25,8 @@ from controller.runtime.last_resort import LastResort
 
 _log = structlog.get_logger(__name__)
 
-STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
+STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT)
+STANDARD_STREAMS = (0, 1, 2)
 TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
 # Keeps collections of the middle generation short and those of the oldest rare.
 COLLECTION_THRESHOLDS = (10_000, 4, 6_000)
@@ -58,13 +61,29 @@ def run(make: Callable[[LastResort], Process]) -> int:
         last_resort.cancel()
 
 
-def answer_signals(stop: Callable[[str], None], status: Callable[[], Status]) -> None:
-    """Have the running event loop call `stop` with a reason, or log the state of the process, as a signal asks."""
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
+def answer_signals(
+    stop: Callable[[str], None], status: Callable[[], Status], read_again: Callable[[], None] | None = None
+) -> None:
+    """Have the running event loop call `stop` with a reason, call `read_again`, or log the state of the process, as a
+    signal asks.
+
+    SIGHUP asks for `read_again`, or for the end if there is none, or if the terminal at which the process was started
+    is gone: the system says that with the same signal.
+    """
+    loop, terminals = asyncio.get_running_loop(), [at for at in STANDARD_STREAMS if os.isatty(at)]
+
+    def hang_up() -> None:
+        if read_again is not None and all(map(os.isatty, terminals)):
+            read_again()
+        else:
+            stop("SIGHUP received")
+
+    answers: dict[os_signal.Signals, Callable[[], None]] = {os_signal.SIGHUP: hang_up}
+    answers |= {number: partial(stop, f"{number.name} received") for number in STOP_SIGNALS}
+    for number, answer in answers.items():
         # nohup, for one, ignores SIGHUP.
         if os_signal.getsignal(number) is not os_signal.SIG_IGN:
-            loop.add_signal_handler(number, stop, f"{number.name} received")
+            loop.add_signal_handler(number, answer)
     for number in TELL_SIGNALS:
         loop.add_signal_handler(number, _log_state, number.name, status)
 

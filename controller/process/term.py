@@ -20,7 +20,7 @@ from controller.core.candidacy import events
 from controller.core.machine import Machine
 from controller.core.messages import effects
 from controller.core.messages.commands import LiveBroker
-from controller.core.messages.events import ClockShown, Event, ResignationAsked
+from controller.core.messages.events import ClockShown, Event, ResignationAsked, SettingsChanged
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
@@ -66,6 +66,9 @@ class Channels(Protocol):
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until brokers have acknowledged every command. False on a timeout."""
+
+    def answer_within(self, timeout_s: float) -> None:
+        """Give brokers so long for each answer from now on."""
 
     def cut_short(self) -> None:
         """Stop waiting for brokers."""
@@ -220,6 +223,12 @@ class Term:
     def emit(self, event: Event) -> None:
         """Pass the machine an event: a client's request, or a report from a part of this term."""
         self._pump.emit(event)
+
+    def adjust(self, settings: MachineSettings, request_timeout_s: float, drain_timeout_s: float) -> None:
+        """Follow settings that have changed."""
+        self._parts.drain_timeout_s = drain_timeout_s
+        self.links.answer_within(request_timeout_s)
+        self.emit(SettingsChanged(settings))
 
     def resign(self) -> None:
         """Take no new decisions; `TermDrained` follows once nothing is in flight."""

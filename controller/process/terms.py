@@ -80,6 +80,12 @@ class Terms:
             self._monitoring.take_gauges()
             server.begin_term(self._term.emit)
 
+    def adjust(self, settings: TermSettings) -> None:
+        """Follow settings that have changed: the term that goes on, and every later one."""
+        self._settings = settings
+        if self._term is not None:
+            self._term.adjust(self._machine_settings(), settings.response_timeout_s, settings.drain_timeout_s)
+
     def drain(self) -> None:
         """Take no new decisions; `TermDrained` follows."""
         if self._term is not None:
@@ -149,9 +155,13 @@ class Terms:
         )
         return self._followed.cluster.for_term(what, request_limit_bytes // 2)
 
+    def _machine_settings(self) -> MachineSettings:
+        claimant = self._claimant
+        return machine_settings(self._settings, claimant.protocol, claimant.cluster_id, claimant.inherited)
+
     def _parts(self, server: Server) -> TermParts:
         settings, protocol, monitoring = self._settings, self._claimant.protocol, self._monitoring
-        of_machine = machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited)
+        of_machine = self._machine_settings()
         return TermParts(
             bridge=self._claimant.bridge,
             facts=self._facts(of_machine, settings.machine.znode_size_limit),

@@ -41,6 +41,12 @@ class Troubles:
 
     def wrong(self, part: str, what: str, why: str, error: BaseException | None = None) -> None:
         """A part failed and will try again. A traceback is logged only for unexpected errors."""
+        is_news = self.note(part, what, why)
+        if is_news:
+            _log.error(what, part=part, reason=why, exc_info=error)
+
+    def note(self, part: str, what: str, why: str) -> bool:
+        """The same without a line in the log; return whether it is news."""
         cause, now = (what, why), time.monotonic()
         with self._lock:
             logged, at = self._logged.get(part, (None, 0.0))
@@ -49,8 +55,7 @@ class Troubles:
             if is_news:
                 self._logged[part] = cause, now
         self.count(part)
-        if is_news:
-            _log.error(what, part=part, reason=why, exc_info=error)
+        return is_news
 
     def right(self, part: str) -> None:
         """The part has recovered."""

@@ -71,7 +71,7 @@ class Acceptor:
         """`heard` receives the outcome of each attempt."""
         self._listening = listening
         self._welcome = welcome
-        self._pause_s = 1 / most_per_s
+        self.most_per_s = most_per_s
         self._heard = heard
         self._next = 0.0
 
@@ -106,7 +106,7 @@ class Acceptor:
     async def _keep_to_the_rate(self) -> None:
         """Let the connections of one second in at once, and space out those beyond the rate."""
         now = asyncio.get_running_loop().time()
-        self._next = max(self._next, now - 1.0) + self._pause_s
+        self._next = max(self._next, now - 1.0) + 1 / self.most_per_s
         await asyncio.sleep(max(0.0, self._next - now))
 
 

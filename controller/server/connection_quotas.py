@@ -63,6 +63,10 @@ class ConnectionQuotas:
     def __len__(self) -> int:
         return len(self._connections)
 
+    def adjust(self, limits: Limits) -> None:
+        """Follow changed limits. Connections beyond them stay until they end."""
+        self._limits = limits
+
     def enter(self, connection: OpenConnection) -> OpenConnection | None:
         """Admit a connection; return the one to close for it, if any.
 

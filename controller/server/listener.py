@@ -85,7 +85,7 @@ class Server:
         self._service = Service(own_id, self._observer, self._limits, inter_broker_listener, brokers)
         self._inquiries = self._service.inquiries
         self._sockets: dict[str, list[socket.socket]] = {}
-        self._acceptors: list[asyncio.Task[None]] = []
+        self._acceptors: dict[asyncio.Task[None], tuple[Acceptor, ListenerSettings]] = {}
         self._troubles = Troubles()
         self._not_accepting: set[str] = set()
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
@@ -122,11 +122,25 @@ class Server:
             raise
         for settings in self._listeners:
             welcome = self._welcome(settings)
-            rate = _UNLIMITED if self._is_brokers_own(settings) else self._limits.most_new_per_s
             heard = partial(self._accepted, settings.name)
             for listening in self._sockets[settings.name]:
-                acceptor = Acceptor(listening, welcome, rate, heard)
-                self._acceptors.append(asyncio.create_task(acceptor.run()))
+                acceptor = Acceptor(listening, welcome, self._most_new_per_s(settings), heard)
+                self._acceptors[asyncio.create_task(acceptor.run())] = acceptor, settings
+
+    def adjust(self, limits: Limits) -> None:
+        """Follow changed limits. The sizes of the system's buffers stay as they were."""
+        self._limits = limits
+        self._service.adjust(limits)
+        for acceptor, settings in self._acceptors.values():
+            acceptor.most_per_s = self._most_new_per_s(settings)
+
+    def relay_within(self, timeout_s: float) -> None:
+        """Wait so long for brokers' answers to relayed requests from now on."""
+        if self._brokers is not None:
+            self._brokers.timeout_s = timeout_s
+
+    def _most_new_per_s(self, settings: ListenerSettings) -> int:
+        return _UNLIMITED if self._is_brokers_own(settings) else self._limits.most_new_per_s
 
     @property
     def cannot_accept(self) -> bool:
@@ -181,7 +195,7 @@ class Server:
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
-        acceptors, self._acceptors = self._acceptors, []
+        acceptors, self._acceptors = self._acceptors, {}
         for task in (*acceptors, *self._connections):
             task.cancel()
         await asyncio.gather(*acceptors, *self._connections, return_exceptions=True)

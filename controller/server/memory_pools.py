@@ -60,6 +60,11 @@ class MemoryPool:
         self._held: dict[Reservation, None] = {}
         self.taken_bytes = 0
 
+    def resize(self, most_bytes: int) -> None:
+        """Grant so many bytes from now on; what is taken already stays taken."""
+        self._most_bytes = most_bytes
+        self.leave(0)
+
     @contextlib.asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[Reservation]:
         """Wait for memory, and return it at the end."""
@@ -117,6 +122,16 @@ class MemoryPools:
         self._strangers_of_brokers = MemoryPool(max(1, limits.queued_bytes // 4))
         self.responses = MemoryPool(limits.queued_bytes)
         """For answers to brokers, until the client has read them."""
+
+    def adjust(self, limits: Limits) -> None:
+        """Follow changed limits."""
+        for pools, most_bytes in (
+            ((self._large, self._medium), limits.queued_bytes // 2),
+            ((self._from_brokers, self.responses), limits.queued_bytes),
+            ((self._strangers, self._strangers_of_brokers), limits.queued_bytes // 4),
+        ):
+            for pool in pools:
+                pool.resize(max(1, most_bytes))
 
     def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
         """Memory for a request about to be received; small ones need none."""

@@ -118,6 +118,12 @@ class Service:
         self.beside = ThreadPoolExecutor(1, "requests")
         """Decodes and encodes large requests, one at a time, while the event loop goes on."""
 
+    def adjust(self, limits: Limits) -> None:
+        """Follow changed limits, of open connections with their next request."""
+        self.limits = limits
+        self.quotas.adjust(limits)
+        self.pools.adjust(limits)
+
     def may(self, caller: Caller, api_key: int, operation: AclOperation, resource: ResourcePattern) -> bool:
         """Whether a client may do what its request of this type needs."""
         if operation is not AclOperation.CLUSTER_ACTION and self.withheld() is not None:

@@ -30,6 +30,10 @@ is had from that file when the process starts. DirectoryConfigProvider (`${{dir:
 `--check-config` show what is written instead of such a value, and DescribeConfigs hides it. Where a value cannot be
 had, the process does not start; a broker would take the variable itself for the value.
 
+On SIGHUP the process reads all of this again ([operations](operations.md#changing-settings)). A setting with *yes*
+under *at run time* then counts at once, as does `listener.name.<name>.max.connections`; of any other, and of those that
+secure a listener ([security](security.md)), the former value is in force until a restart, and `status` names it.
+
 What is marked † a native controller has from its broker. Where it is not set here, this one has it from all brokers:
 what they agree on is in force, and where they differ, what protects most (no deletion, no unclean election, no
 automatic rebalance, fewer partitions, more replicas). Brokers are asked before the first claim (`--check-cluster` shows
@@ -49,13 +53,21 @@ def default_of(setting: Setting) -> str:
     return "" if setting.default is None else shown(setting.key, setting.default)
 
 
+def at_run_time(setting: Setting) -> str:
+    """When a change counts."""
+    return "yes" if setting.counts_at_once else "after a restart"
+
+
 def as_markdown() -> str:
     """The whole page."""
-    rows = [(f"`{s.key}`{_marks(s)}", s.kind.name, default_of(s).replace(",", ", "), s.doc) for s in SETTINGS]
+    rows = [
+        (f"`{s.key}`{_marks(s)}", s.kind.name, default_of(s).replace(",", ", "), at_run_time(s), s.doc)
+        for s in SETTINGS
+    ]
     return "\n".join(
         [
             _INTRODUCTION,
-            *_table(("key", "takes", "default", "meaning"), rows),
+            *_table(("key", "takes", "default", "at run time", "meaning"), rows),
             "",
             "## Refused",
             "",

@@ -50,6 +50,8 @@ class Draft:
                 self.complain(key, str(error))
 
     def _read(self, setting: Setting) -> Value | None:
+        if setting.kind.may_be_empty and setting.key in self.given and not self.given[setting.key].text:
+            return ""
         if not self.is_given(setting.key):
             if setting.is_required and not (setting.key in self.given and self.given[setting.key].written):
                 self.problems.append(f"{setting.key} is missing: {setting.doc}")

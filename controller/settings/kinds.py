@@ -19,7 +19,7 @@ _LARGEST_PORT = 65535
 
 
 class Kind(Struct, frozen=True):
-    """A kind of value: its name in lists, and its parser.
+    """A kind of value: its name in lists, and its parser. What is written empty is not set, unless it `may_be_empty`.
 
     Raises:
         ValueError: from `read`; says what is allowed.
@@ -27,6 +27,7 @@ class Kind(Struct, frozen=True):
 
     name: str
     read: Callable[[str], Value]
+    may_be_empty: bool = False
 
 
 def number(least: int, most: int = 2**31 - 1) -> Kind:
@@ -162,7 +163,7 @@ TEXT = Kind("text", str)
 SECRET = Kind("text, not shown", Secret)
 CREDENTIALS = Kind("user:password, not shown", _user_and_password)
 STORE_TYPE = Kind("JKS, PKCS12 or PEM", _store_type)
-IDENTIFICATION = Kind("https or empty", _identification)
+IDENTIFICATION = Kind("https or empty", _identification, may_be_empty=True)
 AUTHORIZER = Kind("an authorizer of Kafka's", _authorizer)
 PRINCIPALS = Kind("User:name;User:name;…", _principals)
 COUNTS = Kind("host:count,…", _counts)

@@ -9,19 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from controller.settings import listening
-from controller.settings.claiming import candidacy_of, claim_of
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
-from controller.settings.http import http_of
-from controller.settings.limits import limits_of
-from controller.settings.logs import logs_of
-from controller.settings.parts import Settings
-from controller.settings.preflight import preflight_of
+from controller.settings.parts import Settings, settings_of
 from controller.settings.providers import PROVIDERS, Providers, Unresolved, concerns_providers
 from controller.settings.securing_keys import SECURING, concerns_security
+from controller.settings.security import Secret
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
-from controller.settings.term import term_of
 from controller.settings.values import Values
 from controller.settings.zookeeper import zookeeper_of
 from controller.settings.zookeeper_security import zookeeper_security_of
@@ -30,7 +25,7 @@ _OURS = tuple(setting.key for setting in SETTINGS)
 _KNOWN = (*_OURS, *REFUSED, *IRRELEVANT, *SECURING)
 _BEGINNINGS = frozenset(key.partition(".")[0] for key in (*_OURS, *REFUSED, *SECURING))
 _SURELY_MEANT, _PERHAPS_MEANT = 0.9, 0.75
-_LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
+LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
 
 
 class BadSettings(ValueError):
@@ -79,21 +74,14 @@ def load(
     if problems:
         raise BadSettings(problems)
     written = {key: one.written for key, one in given.items() if one.written}
-    values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)), MappingProxyType(written))
-    zookeeper = zookeeper_of(values, towards_zookeeper)
-    return Settings(
-        values,
-        http_of(values),
-        logs_of(values),
-        zookeeper,
-        limits_of(values, most_connections),
-        found,
-        candidacy_of(values, zookeeper),
-        claim_of(values, found, zookeeper),
-        term_of(values, found, zookeeper),
-        preflight_of(values),
-        ignored,
+    beside = {key: Secret(one.text) for key, one in given.items() if key not in draft.values}
+    values = Values(
+        MappingProxyType(draft.values),
+        frozenset(filter(draft.is_given, given)),
+        MappingProxyType(written),
+        MappingProxyType(beside),
     )
+    return settings_of(values, found, zookeeper_of(values, towards_zookeeper), most_connections, ignored)
 
 
 def _repeats_id(given: Mapping[str, Given]) -> bool:
@@ -116,7 +104,7 @@ def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
     names = {name.lower(): name for name in listeners}
     limits = {}
     for key, given in draft.given.items():
-        match = _LISTENER_LIMIT.match(key)
+        match = LISTENER_LIMIT.match(key)
         if match is None:
             continue
         name = names.get(match["name"].lower())
@@ -129,7 +117,7 @@ def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
 
 def _is_ignored(key: str) -> bool:
     """Whether a key does not concern a controller; a near miss of one of ours does."""
-    if key in _OURS or key in REFUSED or _LISTENER_LIMIT.match(key) or concerns_security(key):
+    if key in _OURS or key in REFUSED or LISTENER_LIMIT.match(key) or concerns_security(key):
         return False
     if key in IRRELEVANT:
         return True
@@ -154,7 +142,7 @@ def _complain_about_strangers(given: dict[str, Given], problems: list[str]) -> N
     problems.extend(
         f"{found.where}: {key}: there is no such setting{nearest(key, _KNOWN)}"
         for key, found in given.items()
-        if key not in _KNOWN and not _LISTENER_LIMIT.match(key) and not concerns_security(key)
+        if key not in _KNOWN and not LISTENER_LIMIT.match(key) and not concerns_security(key)
     )
 
 

@@ -94,6 +94,7 @@ SETTINGS: tuple[Setting, ...] = (
         number(0),
         100,
         "How long a client whose login failed waits for the answer.",
+        counts_at_once=True,
     ),
     Setting(
         "inter.broker.protocol.version",
@@ -107,6 +108,7 @@ SETTINGS: tuple[Setting, ...] = (
         choice("always", "when-vacant"),
         "always",
         "Whether to replace a native controller at once, or to wait until /controller is vacant.",
+        counts_at_once=True,
     ),
     ours(
         "controller.preflight.tolerate",
@@ -119,13 +121,21 @@ SETTINGS: tuple[Setting, ...] = (
         MILLISECONDS,
         30000,
         "How long to wait for a broker's response before a command is sent again.",
+        counts_at_once=True,
     ),
-    Setting("request.timeout.ms", MILLISECONDS, 30000, "Timeout of relayed requests, and of giving up /controller."),
+    Setting(
+        "request.timeout.ms",
+        MILLISECONDS,
+        30000,
+        "Timeout of relayed requests, and of giving up /controller.",
+        counts_at_once=True,
+    ),
     ours(
         "controller.drain.timeout.ms",
         MILLISECONDS,
         5000,
         "On SIGTERM, how long to wait for brokers to acknowledge outstanding commands.",
+        counts_at_once=True,
     ),
     Setting(
         "socket.request.max.bytes",
@@ -133,6 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
         16 * 1024 * 1024,
         "Largest request that a client may send, in bytes. Kafka's default is six times this, for records that a "
         "controller never sees.",
+        counts_at_once=True,
     ),
     Setting(
         "queued.max.request.bytes",
@@ -140,6 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
         32 * 1024 * 1024,
         "Memory for requests above 16 KiB that are being received, in bytes; further ones wait. -1: no limit, as is "
         "Kafka's default.",
+        counts_at_once=True,
     ),
     Setting(
         "socket.send.buffer.bytes",
@@ -153,7 +165,9 @@ SETTINGS: tuple[Setting, ...] = (
         102400,
         "The system's buffer for requests not received yet, for each connection. -1: the system's default.",
     ),
-    Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed."),
+    Setting(
+        "connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed.", counts_at_once=True
+    ),
     Setting(
         "max.connections",
         number(1),
@@ -162,19 +176,22 @@ SETTINGS: tuple[Setting, ...] = (
         "Beyond it a newcomer on the inter-broker listener displaces the client that has been idle for longest, and "
         "one on another listener is refused. listener.name.<name>.max.connections sets a limit for one listener. "
         "Kafka has no limit by default.",
+        counts_at_once=True,
     ),
-    Setting("max.connections.per.ip", number(0), 2**31 - 1, "Most connections from one address."),
+    Setting("max.connections.per.ip", number(0), 2**31 - 1, "Most connections from one address.", counts_at_once=True),
     Setting(
         "max.connections.per.ip.overrides",
         COUNTS,
         None,
         "Limits for some addresses or host names, instead of max.connections.per.ip.",
+        counts_at_once=True,
     ),
     Setting(
         "max.connection.creation.rate",
         number(1),
         2**31 - 1,
         "Most new connections in a second on each listener but the inter-broker one; others wait to be accepted.",
+        counts_at_once=True,
     ),
     Setting(
         "unclean.leader.election.enable",
@@ -184,6 +201,7 @@ SETTINGS: tuple[Setting, ...] = (
         "cluster-wide dynamic default (`kafka-configs --entity-default`) overrides it, and a topic's own setting "
         "overrides both.",
         protecting=min,
+        counts_at_once=True,
     ),
     Setting(
         "authorizer.class.name",
@@ -218,6 +236,7 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         "Partitions of a topic that is created without a partition count.",
         protecting=min,  # a topic can get more partitions, but never fewer
+        counts_at_once=True,
     ),
     Setting(
         "default.replication.factor",
@@ -225,6 +244,7 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         "Replicas of each partition of a topic that is created without a replication factor.",
         protecting=max,
+        counts_at_once=True,
     ),
     ours(
         "create.topic.policy.ignore",
@@ -233,6 +253,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether topics are created unchecked if a broker has a create.topic.policy.class.name: a Java class cannot "
         "run here. If not, CreateTopics is answered POLICY_VIOLATION, except for __consumer_offsets and "
         "__transaction_state.",
+        counts_at_once=True,
     ),
     Setting(
         "controller.quota.window.num",
@@ -240,6 +261,7 @@ SETTINGS: tuple[Setting, ...] = (
         11,
         "How many windows of a quota on changes of topics (controller_mutation_rate) may be used at once.",
         protecting=min,
+        counts_at_once=True,
     ),
     Setting(
         "controller.quota.window.size.seconds",
@@ -247,6 +269,7 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         "How long each of these windows is.",
         protecting=min,
+        counts_at_once=True,
     ),
     Setting(
         "auto.leader.rebalance.enable",
@@ -254,6 +277,7 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "Whether leadership returns to partitions' preferred (first) replicas automatically.",
         protecting=min,
+        counts_at_once=True,
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
@@ -261,6 +285,7 @@ SETTINGS: tuple[Setting, ...] = (
         300,
         "How often the balance of leaders is checked; first five seconds after a take-over.",
         protecting=max,
+        counts_at_once=True,
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
@@ -268,6 +293,7 @@ SETTINGS: tuple[Setting, ...] = (
         10,
         "The share of the partitions preferring a broker that others may lead before leadership returns to it.",
         protecting=max,
+        counts_at_once=True,
     ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
@@ -275,6 +301,7 @@ SETTINGS: tuple[Setting, ...] = (
         3600000,
         "How often expired delegation tokens are deleted; the brokers' secret key is not needed here.",
         protecting=min,
+        counts_at_once=True,
     ),
     ours(
         "controlled.shutdown.redundancy",
@@ -283,6 +310,7 @@ SETTINGS: tuple[Setting, ...] = (
         "How many other in-sync replicas each partition of a broker must keep for its controlled shutdown to be "
         "granted; otherwise it is refused, naming the partitions, and the broker retries. Partitions with too few "
         "other replicas to begin with do not count. 0: no check, as in Kafka.",
+        counts_at_once=True,
     ),
     ours(
         "reassignment.deletion.patience.ms",
@@ -290,12 +318,14 @@ SETTINGS: tuple[Setting, ...] = (
         10000,
         "How long an otherwise finished move waits for brokers to confirm that removed replicas are deleted. "
         "Unconfirmed deletions are recorded in ZooKeeper and retried.",
+        counts_at_once=True,
     ),
     ours(
         "reassign.partitions.status.min.retention.ms",
         MILLISECONDS,
         86400000,
         "How long the status of a finished request is kept in /admin/reassign_partitions_status (KIP-179).",
+        counts_at_once=True,
     ),
     ours(
         "controller.reassignments.znodes",
@@ -326,13 +356,20 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "Lets every client read the HTTP server, although it is reachable from other hosts.",
     ),
-    ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
+    ours(
+        "log.level",
+        choice("debug", "info", "warning", "error"),
+        "info",
+        "Least severe level that is logged.",
+        counts_at_once=True,
+    ),
     ours(
         "log.authorizer.level",
         choice("debug", "info", "off"),
         "info",
         "Least severe level of kafka.authorizer.logger, whatever log.level is: info shows what was denied to whom, and "
         "why; debug also what was allowed.",
+        counts_at_once=True,
     ),
     ours(
         "log.authorizer.file",

@@ -16,7 +16,7 @@ from zk_layout.ids import BrokerId
 
 
 class TermSettings(Struct, frozen=True):
-    """The settings of one term. All but `cluster` are the same for each.
+    """The settings of a term.
 
     Shape:
         `machine` has the settings that decisions depend on. Those that brokers have as well are in `cluster`, as they

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.settings.kinds import Value
+from controller.settings.security import Secret
 
 HIDDEN = "[hidden]"
 
@@ -21,7 +22,8 @@ class Values(Struct, frozen=True):
     Shape:
         `by_key` has every key of the table, None without a value and a default. `given` are the keys that the operator
         has set; all others have their defaults, or the brokers' values. `written` has what stands in the configuration
-        for values that came from providers.
+        for values that came from providers. `beside` has the texts of keys that are given, but not in the table: those
+        that secure listeners, and limits for one listener.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -30,6 +32,7 @@ class Values(Struct, frozen=True):
     by_key: Mapping[str, Value | None]
     given: frozenset[str] = frozenset()
     written: Mapping[str, str] = MappingProxyType({})
+    beside: Mapping[str, Secret] = MappingProxyType({})
 
     def text(self, key: str) -> str:
         """A value as text; empty if it is not set."""

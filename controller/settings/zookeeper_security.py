@@ -40,13 +40,12 @@ def _tls(draft: Draft) -> TlsSettings:
     protocol = draft.text("zookeeper.ssl.protocol")
     enabled = draft.text("zookeeper.ssl.enabled.protocols") or ("TLSv1.2,TLSv1.3" if protocol == "TLS" else protocol)
     suites = draft.text("zookeeper.ssl.cipher.suites")
-    names_are_compared = _IDENTIFICATION not in draft.given or draft.is_given(_IDENTIFICATION)
     return TlsSettings(
         _key_store(draft),
         _trust_store(draft),
         enabled_protocols=tuple(enabled.split(",")),
         cipher_suites=tuple(filter(None, (suite.strip() for suite in suites.split(",")))),
-        endpoint_identification_algorithm="https" if names_are_compared else "",
+        endpoint_identification_algorithm=draft.text(_IDENTIFICATION),
     )
 
 

@@ -118,7 +118,7 @@ def test_a_leader_ends_although_zookeeper_is_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("heard_signals")
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_each_signal_that_asks_for_the_end_gives_the_claim_up(
     zookeeper: str, tmp_path: Path, number: signal.Signals
 ) -> None:

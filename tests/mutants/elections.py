@@ -17,6 +17,14 @@ BROKERS = "controller/core/brokers/duty.py"
 
 MUTANTS = (
     Mutant(
+        "checks the balance of leaders at the former interval once more",
+        ELECTIONS,
+        "            out.wake(Rebalance(), out.now + min(FIRST_REBALANCE_S, every_s))",
+        "            pass",
+        (unit("settings_changed"), story("settings_changed")),
+        "no world changes settings during a term",
+    ),
+    Mutant(
         "moves leaders for balance while moves are paused",
         ELECTIONS,
         "        if self._cluster.pause is None:\n            self._balance(out)",

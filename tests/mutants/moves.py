@@ -18,6 +18,14 @@ LEDGER = "controller/core/progress/ledger.py"
 
 MUTANTS = (
     Mutant(
+        "waits for a deletion as long as when the wait began, whatever the settings say since",
+        REMOVAL,
+        "self._until = {at: until + longer_s for at, until in self._until.items()}",
+        "self._until = dict(self._until)",
+        (unit("settings_changed"),),
+        "no world changes settings during a term",
+    ),
+    Mutant(
         "holds back only what redirects a move while moves are paused",
         PAUSING,
         "return not (start.is_moving and not to.is_moving and set(to.replicas) == set(start.original))",

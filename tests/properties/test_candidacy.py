@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from controller.core.candidacy.candidacy import Candidacy, CandidacySettings
 from controller.core.candidacy.events import (
@@ -22,6 +23,7 @@ from controller.core.candidacy.events import (
     StartRefused,
     StopAsked,
     Suspended,
+    TakeOverChosen,
     TermDrained,
     TermFailed,
     TermLoaded,
@@ -77,6 +79,7 @@ PASSING = st.one_of(
     MINE,
     st.sampled_from((SessionLost(), Suspended(), Resumed(), Reconnected(), Unreachable("away"), NotGivenUp())),
     st.sampled_from((TermFailed("a bug"), TermSessionEnded("expired"), TermLoaded("at once"), TermDrained(), Woken())),
+    st.sampled_from((TakeOverChosen(TakeOver.ALWAYS), TakeOverChosen(TakeOver.WHEN_VACANT))),
     st.builds(TermSurpassed, st.just("states carry a higher one"), EPOCHS),
     st.sampled_from(
         (HolderUnknown("NOAUTH"), HolderUnknown("a bug"), Unsound("no broker answers"), ProtocolChanged("3.9"))
@@ -142,6 +145,8 @@ class Observer:
         if isinstance(event, Watching | Unsound):
             self.is_watching = isinstance(event, Watching)
             self.has_begun |= self.is_watching
+        if isinstance(event, TakeOverChosen):
+            self.settings = replace(self.settings, take_over=event.take_over)
         self.is_stopped = self.is_stopped or isinstance(event, StopAsked)
         for order in self.candidacy.step((event,), self.now):
             assert not self.has_ended, f"{order} after the end"

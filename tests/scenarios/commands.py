@@ -116,6 +116,11 @@ def _set(theatre: Theatre, *words: str) -> None:
     theatre.settings.update({name: json.loads(value) for name, value in _options(words).items()})
 
 
+def _adjust(theatre: Theatre, *words: str) -> None:
+    """`adjust unclean_election=true`: the operator changes these settings while the term goes on."""
+    theatre.adjust({name: json.loads(value) for name, value in _options(words).items()})
+
+
 def _brokers(theatre: Theatre, brokers: str) -> None:
     """`brokers 1,2,3`: these are there."""
     for broker in _replicas(brokers):
@@ -533,6 +538,7 @@ def _token(theatre: Theatre, name: str, *words: str) -> None:
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     "set": _set,
+    "adjust": _adjust,
     "brokers": _brokers,
     "controllers": _controllers,
     "next refusal": _refuses,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -43,6 +43,7 @@ from controller.core.messages.events import (
     LogDirsDescribed,
     QuotasRead,
     ReplicaSize,
+    SettingsChanged,
     Unknown,
     Woke,
 )
@@ -186,10 +187,18 @@ class Theatre:
         self._fence = self.zookeeper.nodes[EPOCH].version
         own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),), is_ours=True))
         self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{self.own_id}", own, is_ephemeral=True)])
-        settings = MachineSettings(own_id=self.own_id, cluster_id="scenario", **self.settings)
-        self.machine = Machine(settings, epoch, SeededRandom(str(epoch).encode()), self._is_allowed)
+        self.machine = Machine(self._machine_settings(), epoch, SeededRandom(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
         self.reader.load()
+        self.run()
+
+    def _machine_settings(self) -> MachineSettings:
+        return MachineSettings(own_id=self.own_id, cluster_id="scenario", **self.settings)
+
+    def adjust(self, changed: Mapping[str, Any]) -> None:
+        """The operator changes settings while a term goes on."""
+        self.settings.update(changed)
+        self._events.append(SettingsChanged(self._machine_settings()))
         self.run()
 
     def _is_allowed(self, _caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:

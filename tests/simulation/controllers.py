@@ -147,6 +147,9 @@ class Links:
             await asyncio.sleep(DRAIN_LOOK_S)
         return True
 
+    def answer_within(self, timeout_s: float) -> None:
+        """Not used: no process gets other settings here."""
+
     def cut_short(self) -> None:
         """Not used: no process is stopped twice here."""
 

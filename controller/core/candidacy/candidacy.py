@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.core.candidacy import orders
 from controller.core.candidacy.events import (
@@ -30,6 +31,7 @@ from controller.core.candidacy.events import (
     StartRefused,
     StopAsked,
     Suspended,
+    TakeOverChosen,
     TermDrained,
     TermEvent,
     TermFailed,
@@ -153,6 +155,8 @@ class Candidacy:
             case NotGivenUp():
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # else the new term took over what was left
                     self._give_up_at = now + self._settings.session_timeout_s
+            case TakeOverChosen(take_over):
+                self._settings = replace(self._settings, take_over=take_over)
             case Woken():
                 self._alarm = None
             case _:

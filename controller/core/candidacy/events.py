@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from controller.core.candidacy.phases import TakeOver
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
@@ -161,9 +162,15 @@ class StopAsked(Struct, frozen=True):
     reason: str
 
 
+class TakeOverChosen(Struct, frozen=True):
+    """The operator has changed which controllers this replica may replace. A term that has begun goes on."""
+
+    take_over: TakeOver
+
+
 class Woken(Struct, frozen=True):
     """The time of the last `WakeAt` has come."""
 
 
 StartEvent = Watching | Unsound | ProtocolChanged | Unreachable | StartRefused
-Event = StartEvent | SessionEvent | ClaimOutcome | TermEvent | NotGivenUp | StopAsked | Woken
+Event = StartEvent | SessionEvent | ClaimOutcome | TermEvent | NotGivenUp | StopAsked | TakeOverChosen | Woken

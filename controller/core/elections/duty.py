@@ -16,6 +16,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import Result
 from controller.core.messages.requests import Election, ElectLeaders
 from controller.core.scheduling.agenda import Numbers
+from controller.core.settings import MachineSettings
 from controller.core.state import remembered
 from controller.core.state.changes import Changes
 from controller.core.steps.change import Precedence, Rule
@@ -125,6 +126,17 @@ class Elections(TopicDuty):
             for name, numbers in self._cluster.offline.items():
                 self._shared.agenda.add(name, numbers)
 
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Check the balance of leaders at the new interval: first after five seconds at most, as after a take-over."""
+        every_s = self._shared.settings.rebalance_every_s
+        if every_s == before.rebalance_every_s:
+            return
+        if every_s is None:
+            self._unbalanced = iter(())
+            self._memory.forget_balance()
+        else:
+            out.wake(Rebalance(), out.now + min(FIRST_REBALANCE_S, every_s))
+
     def _follow_settings(self, changes: Changes) -> None:
         for name in changes.configs:
             concerned = {**dict.fromkeys(self._offline(name)), **self._await_settings.pop(name, {})}
@@ -152,10 +164,11 @@ class Elections(TopicDuty):
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Begin to return leadership to preferred leaders that lead too few of their partitions, or after a pause."""
         settings = self._shared.settings
+        if settings.rebalance_every_s is None:
+            return  # it was turned off after the alarm had been set
         led_by_others = self._cluster.not_preferred
         self._unbalanced = preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage)
-        if settings.rebalance_every_s is not None:
-            out.wake(Rebalance(), out.now + settings.rebalance_every_s)
+        out.wake(Rebalance(), out.now + settings.rebalance_every_s)
 
     def _balance(self, out: Outbox) -> None:
         left = self._shared.settings.budget.followed

@@ -9,6 +9,7 @@ from msgspec import Struct
 from controller.core.messages.commands import Command
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import Caller, Request
+from controller.core.settings import MachineSettings
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
@@ -151,6 +152,12 @@ class Woke(Struct, frozen=True):
     alarm: Alarm
 
 
+class SettingsChanged(Struct, frozen=True):
+    """The operator has changed settings; only those in `ADJUSTABLE` count before the next term."""
+
+    settings: MachineSettings
+
+
 class ResignationAsked(Struct, frozen=True):
     """The process must end: decide nothing new, and report when nothing is in flight any more."""
 
@@ -171,5 +178,6 @@ Event = (
     | LogDirsDescribed
     | ClockShown
     | Woke
+    | SettingsChanged
     | ResignationAsked
 )

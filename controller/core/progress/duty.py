@@ -29,6 +29,7 @@ from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedg
 from controller.core.progress.measuring import PACE_S, Progress
 from controller.core.progress.status_text import MOST_MEASURED, StatusText
 from controller.core.progress.status_znodes import StatusZnodes
+from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Duty, Report
@@ -118,6 +119,10 @@ class RequestProgress(Duty):
         """Take in the replica sizes of a broker."""
         if isinstance(report, LogDirsDescribed):
             self._progress.hear(report, out.now)
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Delete statuses as early or late as the settings now say."""
+        self._znodes.adjust()
 
     # ---- what follows ---------------------------------------------------------------------------------------
 

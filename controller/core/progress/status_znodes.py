@@ -74,6 +74,12 @@ class StatusZnodes:
             else:
                 self._retain(request, min(kept.status.finished_ms, now_ms))
 
+    def adjust(self) -> None:
+        """Keep finished requests for as long as the settings now say, also those that have finished."""
+        longer_ms = self._shared.settings.status_retention_ms - self._retention_ms
+        self._retention_ms += longer_ms
+        self._expiries = [(at_ms + longer_ms, request) for at_ms, request in self._expiries]
+
     def _is_own(self, request: RequestId, status: RequestStatus) -> bool:
         """Whether this term has just written it, even if that is not settled yet."""
         is_own = request in self._own or self._proposed.get(request) == status

@@ -28,7 +28,7 @@ class Buckets:
     """
 
     def __init__(self, window_s: float, most: int = MOST) -> None:
-        self._window_s = window_s
+        self.window_s = window_s
         self._most = most
         self._buckets: dict[bytes, tuple[TokenBucket, float]] = {}
 
@@ -58,7 +58,7 @@ class Buckets:
                 self._buckets.pop(_key(*counted), None)
 
     def _burst(self, rate: float) -> float:
-        return rate * self._window_s
+        return rate * self.window_s
 
     def _found(self, limit: Limit, now_ms: int) -> TokenBucket | None:
         found = self._buckets.get(_key(limit.user, limit.client))

@@ -52,6 +52,10 @@ class MutationQuotas:
         self._buckets = Buckets(window_s)
         self._open: dict[CallId, _Open] = {}
 
+    def adjust(self, window_s: float) -> None:
+        """From now on, this many seconds' worth of a quota may be used at once."""
+        self._buckets.window_s = window_s
+
     def open(self, call: CallId, caller: Caller, *, is_strict: bool) -> None:
         """Begin to count for a request, until `close` or `drop`."""
         if self._quotas or self._buckets:

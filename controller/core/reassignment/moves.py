@@ -16,6 +16,7 @@ from controller.core.messages.requests import AlterReassignments, Mode, Partitio
 from controller.core.reassignment import alter_reassignments, own_replica, pausing, rule
 from controller.core.reassignment.memory import MovesMemory
 from controller.core.reassignment.removal import GATHER_S, Removal
+from controller.core.settings import MachineSettings
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
 from controller.core.state.topics import UNASSIGNED
@@ -137,6 +138,12 @@ class Moves(TopicDuty):
             for number in numbers:
                 at = TopicPartition(name, number)
                 self._removal.see(at, topic.partitions[number], topic.deletions.get(number, ()))
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """End waits as the settings now say."""
+        patience_s = self._shared.settings.deletion_patience_s
+        if patience_s != before.deletion_patience_s and (next_at := self._removal.adjust(patience_s)) is not None:
+            out.wake(PatienceOver(), next_at)
 
     def _replace_controllers(self) -> None:
         """Look again at replicas on ids of controllers, whose moves may have waited for the end of a pause."""

@@ -70,6 +70,12 @@ class Removal:
             self._until[at] = now + self._patience_s
         return next(iter(self._until.values())) if new else None  # all wait equally long: the first is the earliest
 
+    def adjust(self, patience_s: float) -> float | None:
+        """Wait for that long from now on, and also in waits that have begun; return when the earliest ends."""
+        longer_s, self._patience_s = patience_s - self._patience_s, patience_s
+        self._until = {at: until + longer_s for at, until in self._until.items()}
+        return next(iter(self._until.values()), None)
+
     def lose_patience(self, now: float) -> tuple[list[TopicPartition], float | None]:
         """End the waits that are over; return their moves, and when the next wait ends."""
         expired = [at for at, _ in takewhile(lambda wait: wait[1] <= now, self._until.items())]

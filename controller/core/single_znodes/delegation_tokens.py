@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from controller.core.messages.effects import Create, Delete, ReadChildren
 from controller.core.messages.events import Alarm, ClockShown
 from controller.core.messages.outbox import Outbox
+from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
 from controller.core.turn.duty import Duty, Report
@@ -53,6 +54,11 @@ class DelegationTokens(Duty):
         if changes.is_beginning and self._shared.settings.token_expiry_check_s is not None:
             self.woke(LookForExpiredTokens(), out)
         self._is_due = self._is_due or changes.tokens
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Check now, and at the new interval from now on."""
+        if self._shared.settings.token_expiry_check_s != before.token_expiry_check_s:
+            self.woke(LookForExpiredTokens(), out)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Examine the known tokens, read all of them again, and set the next alarm."""

@@ -83,6 +83,10 @@ class Cluster:
         self.not_preferred = remembered.not_preferred
         self._fresh_configs = remembered.fresh_configs
 
+    def adjust(self, identity: Identity) -> None:
+        """Follow changed settings. No rule calls it."""
+        self._identity = identity
+
     def fresh_config(self, at: TopicPartition) -> Config | None:
         """The settings of its topic; None unless they were read for the decision about this partition."""
         if at.partition not in self._fresh_configs.get(at.topic, ()):

@@ -11,6 +11,7 @@ from typing import ClassVar
 from controller.core.messages.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import Request
+from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes, OpenChanges
 from controller.core.transactions.proposal import Outcome, Proposal
 
@@ -35,6 +36,9 @@ class Duty:
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """One of the duty's own alarms rang."""
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """The settings have changed; `before` are the former ones. Called only once everything is loaded."""
 
     def retract(self, changes: OpenChanges, out: Outbox) -> None:
         """Remove from the changes what is no real change."""

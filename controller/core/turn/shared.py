@@ -18,7 +18,7 @@ from controller.core.scheduling.agenda import Agenda
 from controller.core.scheduling.quarantine import Quarantine
 from controller.core.scheduling.waits import Waits
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings
+from controller.core.settings import MachineSettings, adjusted
 from controller.core.state.cluster import ClusterState
 from controller.core.state.remembered import Remembered
 from controller.core.state.view import Cluster, Identity
@@ -48,8 +48,9 @@ class TermMemory(Protocol):
         """A live, read-only view of all parts."""
 
 
-class Shared(Struct, frozen=True, eq=False):
-    """One instance of each for all duties. Rules get only `cluster`, which is read-only."""
+class Shared(Struct, eq=False):
+    """One instance of each for all duties; only `settings` are ever replaced, by `adjust`. Rules get only `cluster`,
+    which is read-only."""
 
     settings: MachineSettings
     is_allowed: Authorizer
@@ -72,6 +73,23 @@ class Shared(Struct, frozen=True, eq=False):
         """Decide about the caller's rights, and record the reasons."""
         return Decisions(asked, self.is_allowed, self.reasons)
 
+    def adjust(self, wanted: MachineSettings) -> None:
+        """Let changed settings count from now on, as far as a term can take them."""
+        self.settings = adjusted(self.settings, wanted)
+        self.cluster.adjust(_identity(self.settings, self.cluster.controller_epoch))
+        self.quotas.adjust(self.settings.quota_window_s)
+
+
+def _identity(settings: MachineSettings, controller_epoch: ControllerEpoch) -> Identity:
+    return Identity(
+        settings.own_id,
+        controller_epoch,
+        settings.unclean_election,
+        settings.has_leader_recovery,
+        settings.deletes_topics,
+        settings.unclean_election_of_brokers,
+    )
+
 
 def at_beginning(
     settings: MachineSettings,
@@ -86,15 +104,7 @@ def at_beginning(
     state.topics.set_deletes_topics(deletes_topics=settings.deletes_topics is True)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
-    identity = Identity(
-        settings.own_id,
-        controller_epoch,
-        settings.unclean_election,
-        settings.has_leader_recovery,
-        settings.deletes_topics,
-        settings.unclean_election_of_brokers,
-    )
-    cluster = Cluster(state, memory.view(), identity)
+    cluster = Cluster(state, memory.view(), _identity(settings, controller_epoch))
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
     quarantine = Quarantine()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)

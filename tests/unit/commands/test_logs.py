@@ -227,3 +227,21 @@ def test_a_log_whose_reader_has_gone_is_no_reason_to_end(tmp_path: Path) -> None
 
     assert answer.returncode == 0
     assert b"still here" in answer.stdout
+
+
+def test_the_level_can_change_while_a_process_runs() -> None:
+    body = (
+        "log.debug('a'); logs.set_level('debug'); log.debug('b'); logging.getLogger('zk').debug('c');"
+        "logs.set_level('error'); log.warning('d'); logging.getLogger('kazoo').warning('e'); log.error('f')"
+    )
+
+    assert [line["event"] for line in records(body)] == ["b", "c", "f"]
+
+
+def test_a_logger_with_a_level_of_its_own_keeps_it() -> None:
+    body = (
+        "own = logging.getLogger('own'); logs.set_level_of('own', 'off'); own.critical('a');"
+        "logs.set_level_of('own', 'debug'); own.debug('b'); logs.set_level('error'); own.debug('c')"
+    )
+
+    assert [line["event"] for line in records(body)] == ["b", "c"]

@@ -24,6 +24,7 @@ from controller.core.candidacy.events import (
     StartRefused,
     StopAsked,
     Suspended,
+    TakeOverChosen,
     TermDrained,
     TermEvent,
     TermFailed,
@@ -157,6 +158,19 @@ def test_a_replica_that_leaves_a_native_controller_alone_says_so() -> None:
     replica.hears(OURS)
     assert replica.candidacy.reason == "broker 902 holds /controller"
     assert "when-vacant" not in Replica(Watching(), NATIVE).candidacy.reason
+
+
+def test_whom_a_replica_may_replace_can_change_while_it_stands_by() -> None:
+    replica = Replica(Watching(), NATIVE, take_over=TakeOver.WHEN_VACANT)
+
+    assert replica.hears(TakeOverChosen(TakeOver.ALWAYS)) == [Claim(replace=True)]
+
+
+def test_a_leader_goes_on_that_would_not_have_replaced_anybody() -> None:
+    leader = Replica(*TO_LEAD)
+
+    assert leader.hears(TakeOverChosen(TakeOver.WHEN_VACANT)) == []
+    assert leader.candidacy.phase is Phase.ACTIVE
 
 
 def test_a_native_controller_that_was_just_elected_may_first_end_the_moves_that_arrived_meanwhile() -> None:

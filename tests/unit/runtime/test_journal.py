@@ -24,6 +24,7 @@ from controller.core.messages.events import (
     Loaded,
     Observed,
     ResignationAsked,
+    SettingsChanged,
     Woke,
 )
 from controller.core.messages.requests import (
@@ -165,6 +166,7 @@ def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effec
 STORY: tuple[Sequence[Event], ...] = (
     (Observed(FACTS), Loaded()),
     (Asked(CallId(1), DescribeCluster(None), Caller("INSIDE", "h:1")),),
+    (SettingsChanged(MachineSettings(BrokerId(1000), "cluster", rebalance_every_s=60.0)),),
     (ResignationAsked(),),
 )
 
