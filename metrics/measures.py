@@ -70,6 +70,12 @@ ELECTION = (
     _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
     _gauge("is_ready", "1 while this process leads, or could lead if it had to, else 0; /readyz says why."),
     _gauge("is_observing", "1 for a process that only observes (`kafka-zk-controller observe`), else 0."),
+    _counter(
+        "compared_decisions",
+        "Decisions of the controller that leads beside those of this process, which only observes. `other leader`, "
+        "`other ISR`, `not decided here` and `not done there` are differences; docs/operations.md explains the others.",
+        "outcome",
+    ),
     _gauge("phase", "1 for the phase that this process is in, 0 for the others.", ("phase",)),
     _gauge("migration_phase", "1 for the phase of a migration to KRaft that is seen, 0 for the others.", ("phase",)),
     _gauge("released", "1 while the cluster is released to Kafka's own controllers, else 0."),

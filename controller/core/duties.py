@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.core.acls.duty import AclRequests
 from controller.core.brokers.duty import Brokers
+from controller.core.comparing.duty import Comparison
 from controller.core.counts import PartitionCounts
 from controller.core.elections.duty import Elections
 from controller.core.isr.duty import IsrChanges
@@ -37,7 +38,7 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
         announce: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last
         and sees which brokers were sent what.
         propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with other
-        writes, before `LegacyZnode` removes the rest.
+        writes, before `LegacyZnode` removes the rest. `Comparison` comes last, and sees what all others want written.
 
     Earlier in a turn no duty depends on another: only `ForeignWrites` retracts, only `Brokers` amends, and all follow
     read-only changes.
@@ -52,6 +53,7 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     )
     if shared.settings.keeps_reassignment_znodes:
         deciders = (*deciders, ReassignmentFolder(shared, memory.folder, legacy.is_later_than))
+    comparing = (Comparison(shared),) if shared.settings.is_observing else ()
     return (
         foreign,
         UnreadableZnodes(shared),
@@ -71,4 +73,5 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
         RecordedControllers(shared),
         RequestProgress(shared),
         intake,
+        *comparing,
     )

@@ -17,6 +17,7 @@ class Status(Struct, frozen=True):
         KRaft. `is_paused`: this process begins no move, now or if it leads; `paused_by` says who wants that, and why.
         `settings_pending` has a sentence for each setting that was changed and counts after a restart.
         `is_observing`: this process never leads. `obstacles` says why a replica with its settings would not.
+        `differences` are the latest decisions of the controller that leads that differ from those of this process.
 
     Units:
         `since` and `paused_since` are in Unix seconds: when the present phase and the pause began. 0 without a pause.
@@ -41,6 +42,7 @@ class Status(Struct, frozen=True):
     settings_pending: tuple[str, ...] = ()
     is_observing: bool = False
     obstacles: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
     @property
     def pause(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import get_args
 from controller import logs
 from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.candidacy.phases import Phase
+from controller.core.comparing.judging import Outcome
 from controller.core.messages import commands
 from controller.core.messages.effects import NOTICE_KINDS
 from controller.core.messages.events import Committed, Conflicted, Fenced, Unknown
@@ -46,4 +47,5 @@ def _single() -> Iterator[tuple[str, Iterable[str]]]:
     yield "clients_disconnected", DISCONNECTED_FOR
     yield "requests_throttled", [request.__name__ for request in requests_of(THROTTLED_SINCE)]
     yield "notices", NOTICE_KINDS
+    yield "compared_decisions", [outcome.value for outcome in Outcome]
     yield "log_lines_dropped", logs.lost()

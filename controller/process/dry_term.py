@@ -60,6 +60,7 @@ class DryTermParts(Struct):
     protocol: InterBrokerProtocol
     inter_broker_listener: str
     answer: Callable[[effects.Answer], None]
+    differed: Callable[[effects.Differed], None]
     counter: Counter
     turn_observers: tuple[TurnObserver, ...]
     dialer: Dialer
@@ -106,6 +107,7 @@ class DryTerm:
             effects.Survey: self._reader.survey,
             effects.DescribeLogDirs: self._log_dirs.describe,
             effects.Answer: self._parts.answer,
+            effects.Differed: self._parts.differed,
             effects.Notice: self._notice,
             effects.Measured: self._measured,
             effects.StepDown: lambda effect: self._broken(RuntimeError(effect.reason)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -27,6 +28,7 @@ from controller.core.candidacy.events import (
 from controller.core.candidacy.holder import named
 from controller.core.candidacy.orders import Exit, Say, WakeAt
 from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.messages.effects import Differed
 from controller.http.access import http_access, log_openness
 from controller.http.server import Exporter, Readers
 from controller.http.status import Status
@@ -53,6 +55,8 @@ from zk_layout.znodes.controller import ControllerClaim
 OBSERVING: Final = "observing"
 PART: Final = "following the cluster"
 AGAIN_AFTER_S: Final = 1.0
+MOST_SHOWN: Final = 20
+"""Differences from the controller that leads: the latest ones."""
 _CLOSE_WITHIN_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
@@ -81,6 +85,7 @@ class Observer:
         self._ended: asyncio.Queue[int] = asyncio.Queue()
         self._alarm = Alarm()
         self._obstacles: tuple[str, ...] = ()
+        self._differences: tuple[str, ...] = ()
         self._term: DryTerm | None = None
         self._is_loaded = False
         self._has_looked = asyncio.Event()
@@ -158,6 +163,7 @@ class Observer:
             migration=self._claimant.migration.value,
             is_observing=True,
             obstacles=self._obstacles,
+            differences=self._differences,
         )
         return self._pause.shown_in(status)
 
@@ -248,10 +254,16 @@ class Observer:
             protocol=claimant.protocol,
             inter_broker_listener=settings.inter_broker_listener,
             answer=self._inquiries.answer,
+            differed=self._differed,
             counter=monitoring,
             turn_observers=(),
             dialer=self._dialer,
         )
+
+    def _differed(self, difference: Differed) -> None:
+        _log.warning("the controller that leads decided otherwise", kind=difference.outcome, text=difference.text)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._differences = (*self._differences, f"{at} {difference.outcome}: {difference.text}")[-MOST_SHOWN:]
 
     # ---- beginning and end ------------------------------------------------------------------------------------
 

@@ -205,6 +205,7 @@ class Term:
                 effects.Measured: parts.counter.measured,
                 effects.Recorded: self._audit.record,
                 effects.Decided: parts.decided,
+                effects.Differed: lambda _: None,  # only a machine that observes compares
                 effects.StepDown: self._step_down,
                 effects.Drained: lambda _: self._end(events.TermDrained()),
             },

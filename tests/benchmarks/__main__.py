@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from controller.process.lifetime import COLLECTION_THRESHOLDS
-from tests.benchmarks import crowds, fail_over, machine, planning, reassigning, replaying, turns
+from tests.benchmarks import crowds, fail_over, machine, observing, planning, reassigning, replaying, turns
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
@@ -22,6 +22,7 @@ from tests.benchmarks.storms import Storm
 from tests.benchmarks.tables import (
     crowds_table,
     fail_over_table,
+    observers_table,
     plans_table,
     reassignment_table,
     reigns_table,
@@ -105,6 +106,27 @@ def fail_over_command(
             click.echo(result, err=True)
             results.append(result)
     _report(output, [*results], lambda: fail_over_table(results))
+
+
+@main.command("observe")
+@click.option("--partitions", default=100_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--changes", default=10_000, help="How many partitions change, three times.")
+@click.option("--runs", default=2, help="How often it is measured, with a fresh process each time.")
+@click.option("--timeout", default=300.0, help="Seconds until an observer is given up.")
+@_patience
+@_output
+def observe_command(
+    partitions: int, topic_size: int, changes: int, runs: int, timeout: float, patience: float, output: str
+) -> None:
+    """An observer: from its start until it follows the cluster, and what changes then cost it."""
+    results: list[observing.Observed] = []
+    with Stage(Shape(partitions // topic_size, topic_size), are_leading=False, heap="2g") as stage:
+        for number in range(runs):
+            result = observing.measure(stage, number, changes=changes, timeout_s=timeout, patience_s=patience)
+            click.echo(result, err=True)
+            results.append(result)
+    _report(output, [*results], lambda: observers_table(results))
 
 
 @main.command("reassignment")

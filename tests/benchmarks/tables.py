@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tests.benchmarks.crowds import Endured
 from tests.benchmarks.fail_over import FailOver
+from tests.benchmarks.observing import Observed
 from tests.benchmarks.planning import PlanMade
 from tests.benchmarks.reassigning import Reassigned
 from tests.benchmarks.reigns import Reign
@@ -48,6 +49,30 @@ def fail_over_table(results: Sequence[FailOver]) -> str:
             _seconds(result.used_s["contender"]),
             f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
         )
+    return _text(table)
+
+
+def observers_table(results: Sequence[Observed]) -> str:
+    """A line a run and kind of change."""
+    table = Table(title="Observing: until the cluster is followed, then changes of partitions")
+    for heading in ("partitions", "followed after", "processor time", "peak memory", "change", "each", "written in"):
+        table.add_column(heading, justify="left" if heading == "change" else "right")
+    for heading in ("shown after", "peak memory then", "others' (of)"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        for followed in result.followed:
+            table.add_row(
+                f"{result.partitions}",
+                _seconds(result.ready_s),
+                _seconds(result.used_s),
+                f"{result.peak_mib:.0f} MiB",
+                f"{followed.changes} × {followed.kind}",
+                f"{followed.per_change_ms:.3f} ms",
+                _seconds(followed.written_s),
+                _seconds(followed.shown_s),
+                f"{result.peak_after_changes_mib:.0f} MiB",
+                f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+            )
     return _text(table)
 
 

@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SMALL = ["--topic-size", "20", "--runs", "1", "--only", "ours", "--patience", "0", "--output", "json"]
+SMALL = ["--topic-size", "20", "--runs", "1", "--patience", "0", "--output", "json"]
 
 
-@pytest.mark.parametrize("benchmark", ["fail-over --partitions 100", "reassignment --topics 5"])
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        "fail-over --partitions 100 --only ours",
+        "reassignment --topics 5 --only ours",
+        "observe --partitions 100 --changes 40",
+    ],
+)
 def test_a_benchmark_measures_this_controller(benchmark: str) -> None:
     command = [sys.executable, "-m", "tests.benchmarks", *benchmark.split(), *SMALL]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@ What it sent to ZooKeeper is read in the server's transaction log.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
+from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer
 from tests.cluster.replica import Replica, wait_until
 from zk_layout import catalog
@@ -33,6 +35,7 @@ READERS = make_acl("world", "anyone", read=True)
 NATIVE = BrokerId(1)
 EPOCH = ControllerEpoch(7)
 ORDERS = TopicName("orders")
+STILL_S = 3.0
 
 
 class Cluster:
@@ -95,6 +98,11 @@ class Cluster:
             found.setdefault(session, []).append(kind)
         return found
 
+    def last_zxid(self) -> int:
+        """The server's newest transaction."""
+        self.zk.exists("/")
+        return int(self.zk.last_zxid)
+
     def close(self) -> None:
         self.zk.delete("/", recursive=True)
         self.zk.stop()
@@ -111,12 +119,18 @@ def log_of(server: ZooKeeperServer) -> list[Row]:
 
 
 @pytest.fixture
-def cluster(zookeeper_server: ZooKeeperServer) -> Iterator[Cluster]:
-    made = Cluster(zookeeper_server)
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """On a server of its own, so that nobody else moves its zxid."""
     try:
-        yield made
-    finally:
-        made.close()
+        server = ZooKeeperServer(tmp_path / "zookeeper")
+    except LabError as error:
+        pytest.skip(str(error))
+    with server:
+        made = Cluster(server)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def moves(observer: Replica) -> list[dict[str, Any]]:
@@ -143,8 +157,14 @@ def test_a_cluster_is_followed_by_a_user_that_may_only_read_and_nothing_is_writt
         cluster.zk.delete(BrokerAddress(BrokerId(2)).path)
         wait_until(lambda: observer.measure("offline_partitions") == 1, "partition 1 was seen without a leader")
         wait_until(lambda: observer.measure("live_brokers") == 2, "a broker was seen to be gone")
+        wait_until(lambda: observer.measure("zookeeper_transactions_in_flight") > 0, "it would have elected another")
+        quiet = cluster.last_zxid()
+        time.sleep(STILL_S)
+        assert cluster.last_zxid() == quiet, "the zxid moved though nothing but the observer was there"
         cluster.state(1, 3, (3,), leader_epoch=1)
         wait_until(lambda: observer.measure("offline_partitions") == 0, "the native controller's election was seen")
+        compared = "compared_decisions_total"
+        wait_until(lambda: observer.measure(compared, outcome="same") == 1, "the election was found to be the same")
         cluster.state(0, 1, (1,))
         wait_until(lambda: observer.measure("under_replicated_partitions") == 2, "an ISR change was seen")
 

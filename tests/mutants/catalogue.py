@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import brokers, elections, moves, rights, standing, topics, turns
+from tests.mutants import brokers, elections, moves, observing, rights, standing, topics, turns
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -13,4 +13,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *turns.MUTANTS,
     *standing.MUTANTS,
     *rights.MUTANTS,
+    *observing.MUTANTS,
 )

@@ -247,6 +247,17 @@ class Decided(Struct, frozen=True):
     untold: int = 0
 
 
+class Differed(Struct, frozen=True):
+    """The controller that leads decided otherwise than this one, which only observes, would have.
+
+    Shape:
+        `outcome` is one of `controller.core.comparing.judging.DIFFERENCES`; `text` is the sentence.
+    """
+
+    outcome: str
+    text: str
+
+
 class StepDown(Struct, frozen=True):
     """This process must stop being controller at once; it may stand again.
 
@@ -280,6 +291,7 @@ Effect = (
     | Measured
     | Recorded
     | Decided
+    | Differed
     | StepDown
     | Drained
 )

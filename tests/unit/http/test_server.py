@@ -196,6 +196,7 @@ def test_every_replica_knows_who_leads() -> None:
             "paused_since": 0.0,
             "is_observing": False,
             "obstacles": [],
+            "differences": [],
         }
 
     asyncio.run(scenario())

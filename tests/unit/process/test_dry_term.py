@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.clients.refusal import refusal
-from controller.core.messages.effects import Answer, Measured
+from controller.core.messages.effects import Answer, Differed, Measured
 from controller.core.messages.events import Asked, CallId
 from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import Caller, ListReassignments
@@ -33,9 +34,12 @@ class Counted:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.compared: Counter[str] = Counter()
 
     def measured(self, figure: Measured) -> None:
         self.names.append(figure.measure)
+        if figure.measure == "compared_decisions":
+            self.compared[figure.labels[0]] += round(figure.value)
 
 
 class Observed:
@@ -48,6 +52,7 @@ class Observed:
             *map(registered, (1, 2, 3)), *made(ORDERS, 2), MakeNode(at(0), state(1)), MakeNode(at(1), state(2))
         )
         self.answers: list[Answer] = []
+        self.differences: list[Differed] = []
         self.counted = Counted()
         self.is_loaded = False
         self.written = self.last_zxid()
@@ -66,6 +71,7 @@ class Observed:
                 parse_protocol("3.9"),
                 "PLAINTEXT",
                 self.answers.append,
+                self.differences.append,
                 self.counted,
                 (),
                 PlaintextDialer(),

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controller.core.candidacy.events import HolderSeen, IdClash, StopAsked, Unreachable, Unsound, Watching
+from controller.core.messages.effects import Differed
 from controller.process.claimant import Claimant
 from controller.process.dry_term import DryTerm
-from controller.process.observer import Observer
+from controller.process.observer import MOST_SHOWN, Observer
 from controller.settings import load
 from controller.wire.versions import parse_protocol
 from controller.zk.read_only import ReadOnlyBridge
@@ -110,6 +111,18 @@ def test_a_replica_with_the_same_id_may_run_beside_it(monkeypatch: pytest.Monkey
         process._happened(IdClash("id 901 belongs to another controller process", is_our_past=False))
         process._happened(Watching())
         await until(lambda: process.status().is_ready)
+
+    assert run(monkeypatch, story) == 0
+
+
+def test_the_latest_differences_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(process: Observer) -> None:
+        assert process.status().differences == ()
+        for number in range(MOST_SHOWN + 5):
+            process._differed(Differed("other leader", f"orders-{number}: why"))
+        shown = process.status().differences
+        assert len(shown) == MOST_SHOWN
+        assert shown[-1].endswith(f" other leader: orders-{MOST_SHOWN + 4}: why")
 
     assert run(monkeypatch, story) == 0
 

@@ -1,0 +1,1 @@
+"""Does the controller that leads decide as this one would?"""
