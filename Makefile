@@ -35,7 +35,7 @@ INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=non
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants pages manifests sbom audit format lock setup kerberos browser engine charts clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls decoders rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz bench bench-quick nightly mutants pages manifests sbom audit format lock setup kerberos browser engine charts clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -124,6 +124,13 @@ fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz stores --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 
+# It goes on where it was interrupted; ARGS=--fresh begins anew, ARGS=--million adds a case.
+bench: $(READY)  ## how fast, beside Kafka's own controller: hours on a quiet machine; then: python -m tests.benchmarks take
+	$(BIN)/python -m tests.benchmarks all $(ARGS)
+
+bench-quick: $(READY)  ## small cases of the same, in minutes; fails if ours is not clearly faster
+	$(BIN)/python -m tests.benchmarks quick $(ARGS)
+
 nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing, the chart
 	$(BIN)/python -m tests.kafka --version 3.9.2 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
@@ -139,6 +146,7 @@ mutants: $(READY)  ## would any test notice a mistake? prints the table
 
 pages: $(READY)  ## renew the tables in READMEs and docs that are made from the code
 	$(BIN)/python -m tests.module_tables
+	$(BIN)/python -m tests.benchmarks.pages
 	$(BIN)/kafka-zk-controller settings --output markdown >docs/settings.md
 	$(BIN)/kafka-zk-controller metrics --output markdown >docs/metrics.md
 	$(BIN)/python -c 'from tests.unit.server.requests_page import as_markdown; print(as_markdown(), end="")' >docs/requests.md

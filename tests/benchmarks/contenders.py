@@ -12,6 +12,8 @@ from controller.lab.ports import free_port
 from controller.lab.process import Process
 
 SESSION_TIMEOUT_MS = 18_000  # Kafka's default
+VERSION = "3.9.1"
+OURS, KAFKA = "kafka-zk-controller", f"Kafka {VERSION}"
 
 # The options of Kafka's own start script.
 PRODUCTION_JAVA = (
@@ -49,10 +51,10 @@ class Contender(Protocol):
 class Ours:
     """This daemon, as users run it."""
 
-    def __init__(self, zookeeper: str, directory: Path, profile: Path | None = None) -> None:
+    def __init__(self, zookeeper: str, directory: Path, profile: Path | None = None, broker_id: int = 901) -> None:
         """With `profile` it runs under cProfile and is much slower."""
-        self.name = "kafka-zk-controller"
-        self.broker_id, self.port = 901, free_port()
+        self.name = OURS
+        self.broker_id, self.port = broker_id, free_port()
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "controller.properties"
         properties = {
@@ -81,12 +83,12 @@ class Ours:
 class Kafkas:
     """Kafka's own controller, inside a broker without replicas."""
 
-    def __init__(self, zookeeper: str, directory: Path, heap: str = "4g", version: str = "3.9.1") -> None:
-        self.name = f"Kafka {version}"
-        self.broker_id = 902
+    def __init__(self, zookeeper: str, directory: Path, heap: str = "4g", broker_id: int = 902) -> None:
+        self.name = KAFKA
+        self.broker_id = broker_id
         self._broker = KafkaBroker(
             self.broker_id,
-            version,
+            VERSION,
             zookeeper,
             directory,
             overrides=_PRODUCTION_BROKER,

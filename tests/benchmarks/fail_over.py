@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -56,21 +55,21 @@ def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s:
         time.sleep(SETTLE_S)
         quiet = wait_until_quiet(patience_s)
         stage.fleet.reset()
-        processes = {
-            "contender": _pid(contender),
-            "ZooKeeper": stage.server.process.pid or 0,
-            "brokers": stage.fleet.pid,
-            "measuring": os.getpid(),
-        }
+        processes = stage.processes(contender)
         before = usage(processes)
         claim = stage.vacate_for(contender)
-        heard = _finished(stage, contender, timeout_s, lambda: usage(processes))
+        heard = finished(stage, contender, timeout_s, lambda: usage(processes))
         return _result(contender, claim, heard, before, quiet)
     finally:
         stage.dismiss(contender)
 
 
-def _finished(stage: Stage, contender: Contender, timeout_s: float, used: Callable[[], Usage]) -> tuple[Heard, Usage]:
+def finished(stage: Stage, contender: Contender, timeout_s: float, used: Callable[[], Usage]) -> tuple[Heard, Usage]:
+    """Wait until a contender that has claimed `/controller` has announced everything.
+
+    Raises:
+        TimeoutError: it did not.
+    """
     deadline = time.monotonic() + timeout_s
     for silence_s in _growing(SILENCE_S):
         stage.wait_until_silent(contender, silence_s, deadline - time.monotonic())
@@ -89,8 +88,8 @@ def _growing(first: float) -> Iterator[float]:
         first *= 2
 
 
-def _result(contender: Contender, claim: Claim, finished: tuple[Heard, Usage], before: Usage, quiet: float) -> FailOver:
-    heard, after = finished
+def _result(contender: Contender, claim: Claim, end: tuple[Heard, Usage], before: Usage, quiet: float) -> FailOver:
+    heard, after = end
     used = after.since(before)
 
     def since_claim(at: float | None) -> float | None:
@@ -104,7 +103,7 @@ def _result(contender: Contender, claim: Claim, finished: tuple[Heard, Usage], b
         all_led_s=since_claim(heard.led_at),
         all_know_s=since_claim(heard.complete_at),
         last_update_metadata_s=since_claim(heard.last_update_metadata),
-        peak_mib=round(peak_resident_mib(_pid(contender)), 1),
+        peak_mib=round(peak_resident_mib(pid_of(contender)), 1),
         commands=heard.commands,
         received_bytes=heard.size_bytes,
         used_s={name: round(seconds, 2) for name, seconds in used.by_process.items()},
@@ -114,6 +113,7 @@ def _result(contender: Contender, claim: Claim, finished: tuple[Heard, Usage], b
     )
 
 
-def _pid(contender: Contender) -> int:
+def pid_of(contender: Contender) -> int:
+    """The process that is measured."""
     assert contender.process.pid is not None
     return contender.process.pid

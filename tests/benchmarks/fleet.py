@@ -16,14 +16,15 @@ from typing import Any
 from kazoo.client import KazooClient
 from msgspec import Struct
 
-from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
+from controller.connections.broker import BrokerConnection
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
 from controller.core.messages.requests import IsrProposal, TopicReference
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.wire.apis import COMMANDS, ApiKey
 from controller.wire.broker_side import ReceivedCommand, decode_command
 from controller.wire.requests import decode_header
 from tests.benchmarks.filling import Shape
-from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
 
 _UNDERSTOOD = COMMANDS.keys() | {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS}
 
@@ -55,6 +56,17 @@ class Heard(Struct, frozen=True):
     size_bytes: dict[str, int]
 
 
+class Removal(Struct, frozen=True):
+    """The end of one move: Unix times in seconds.
+
+    Shape:
+        `stopped_at`: the last of the replicas that leave was told to delete its log.
+    """
+
+    in_sync_at: float
+    stopped_at: float
+
+
 class _Recorder(SimulatedBroker):
     """Keeps commands as bytes, to be decoded after the measurement."""
 
@@ -73,7 +85,13 @@ class _Leader(_Recorder):
     """Proposes every added replica as soon as it hears of it; the model of a whole broker would cost more than
     the measured controller."""
 
+    def __init__(self, settings: SimulatedSettings, zookeeper: KazooClient) -> None:
+        super().__init__(settings, zookeeper)
+        self.in_sync_at: dict[TopicPartition, float] = {}
+        self.deleted_at: dict[TopicPartition, float] = {}
+
     def _answer(self, frame: bytes) -> bytes:
+        now = time.time()
         header = decode_header(frame)
         if header.api_key == ApiKey.LEADER_AND_ISR:
             self._lead(decode_command(frame))
@@ -82,7 +100,19 @@ class _Leader(_Recorder):
             assert isinstance(received.command, UpdateMetadata)
             self.model.controller = received.controller
             self._brokers = {broker.broker: broker.endpoints[0] for broker in received.command.brokers}
+        elif header.api_key == ApiKey.STOP_REPLICA:
+            stop = decode_command(frame).command
+            assert isinstance(stop, StopReplica)
+            self.deleted_at.update({TopicPartition(s.topic, s.partition): now for s in stop.stops if s.is_deletion})
         return super()._answer(frame)
+
+    async def _ask(
+        self, connection: BrokerConnection, changes: dict[TopicPartition, IsrProposal], version: int
+    ) -> bool:
+        now = time.time()
+        for at in changes:
+            self.in_sync_at.setdefault(at, now)
+        return await super()._ask(connection, changes, version)
 
     def _lead(self, received: ReceivedCommand) -> None:
         command = received.command
@@ -137,6 +167,34 @@ class Fleet:
         """Forget all commands."""
         self._ask("reset")
 
+    def fail(self, broker: BrokerId) -> float:
+        """End one of them for good; return the Unix time at which its registration began to vanish."""
+        answer = self._ask("fail", broker)
+        assert isinstance(answer, float)
+        return answer
+
+    def learned(self, former: BrokerId) -> float | None:
+        """When every broker had got another leader of every partition that this one led, by UpdateMetadata.
+
+        Shape:
+            Unix time in seconds; None: some broker never did.
+        """
+        answer = self._ask("learned", former)
+        assert answer is None or isinstance(answer, float)
+        return answer
+
+    def deletions(self) -> int:
+        """How many replicas have been told to delete their logs."""
+        answer = self._ask("deletions")
+        assert isinstance(answer, int)
+        return answer
+
+    def removals(self) -> list[Removal]:
+        """The moves that ended."""
+        answer = self._ask("removals")
+        assert isinstance(answer, list)
+        return answer
+
     def stop(self) -> None:
         """End them."""
         self._ask("stop")
@@ -144,8 +202,8 @@ class Fleet:
         if self._process.is_alive():
             self._process.kill()
 
-    def _ask(self, what: str) -> object:
-        self._wire.send(what)
+    def _ask(self, what: str, about: BrokerId | None = None) -> object:
+        self._wire.send((what, about))
         return self._wire.recv()
 
 
@@ -167,17 +225,34 @@ async def _run(wire: Connection[Any, Any], client: KazooClient, shape: Shape, ar
     wire.send(os.getpid())
     over = asyncio.Event()
 
+    failing: set[asyncio.Task[None]] = set()
+
+    async def fail(lost: BrokerId) -> None:
+        (broker,) = (broker for broker in brokers if broker.settings.broker == lost)
+        brokers.remove(broker)
+        at = time.time()
+        await broker.stop()
+        wire.send(at)
+
     def asked() -> None:
         try:
-            question = wire.recv()
+            question, about = wire.recv()
         except EOFError:
-            question = "stop"
+            question, about = "stop", None
+        if question == "fail":
+            task = asyncio.get_running_loop().create_task(fail(about))
+            task.add_done_callback(lambda done: over.set() if done.exception() else None)
+            failing.add(task)
+            return
         if question == "stop":
             asyncio.get_running_loop().remove_reader(wire.fileno())
             over.set()
         answers: dict[str, Callable[[], object]] = {
             "progress": lambda: _progress(brokers),
             "heard": lambda: _summary(brokers, shape),
+            "learned": lambda: _learned(brokers, shape, about),
+            "deletions": lambda: sum(len(broker.deleted_at) for broker in brokers if isinstance(broker, _Leader)),
+            "removals": lambda: _removals(brokers),
             "reset": lambda: _forget(brokers),
         }
         answer = answers.get(question, lambda: None)()
@@ -190,6 +265,8 @@ async def _run(wire: Connection[Any, Any], client: KazooClient, shape: Shape, ar
     await over.wait()
     for broker in brokers:
         await broker.stop()
+    for task in failing:
+        task.result()
 
 
 def _forget(brokers: Iterable[_Recorder]) -> None:
@@ -227,6 +304,22 @@ def _summary(brokers: list[_Recorder], shape: Shape) -> Heard:
     )
 
 
+def _learned(brokers: list[_Recorder], shape: Shape, former: BrokerId) -> float | None:
+    reading = _Reading(shape, former)
+    concerned = bytearray(shape.replicas(i % shape.partitions_per_topic)[0] == former for i in range(shape.partitions))
+    return _latest([reading.heard_all(broker, ApiKey.UPDATE_METADATA, concerned[:]) for broker in brokers])
+
+
+def _removals(brokers: list[_Recorder]) -> list[Removal]:
+    leaders = [broker for broker in brokers if isinstance(broker, _Leader)]
+    stopped: dict[TopicPartition, float] = {}
+    for leader in leaders:
+        for at, when in leader.deleted_at.items():
+            stopped[at] = max(when, stopped.get(at, 0.0))
+    in_sync = {at: when for leader in leaders for at, when in leader.in_sync_at.items()}
+    return [Removal(in_sync[at], when) for at, when in stopped.items()]
+
+
 def _latest(times: list[float | None]) -> float | None:
     known = [at for at in times if at is not None]
     return max(known) if len(known) == len(times) else None
@@ -235,19 +328,24 @@ def _latest(times: list[float | None]) -> float | None:
 class _Reading:
     """Finds when a broker had got everything; equal commands to many brokers are decoded once."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, former: BrokerId | None = None) -> None:
+        """What names the former leader, or none, is not counted."""
         self._shape = shape
+        self._former = former
         self._topics = {name: number for number, name in enumerate(shape.names)}
         self._known: dict[bytes, array.array[int]] = {}
 
     def completed(self, broker: _Recorder, wanted: ApiKey) -> float | None:
         missing = bytearray(b"\1" * self._shape.partitions)
-        left = self._shape.partitions
         if wanted is ApiKey.LEADER_AND_ISR:
             for index in range(self._shape.partitions):
                 replicas = self._shape.replicas(index % self._shape.partitions_per_topic)
                 missing[index] = broker.settings.broker in replicas
-            left = sum(missing)
+        return self.heard_all(broker, wanted, missing)
+
+    def heard_all(self, broker: _Recorder, wanted: ApiKey, missing: bytearray) -> float | None:
+        """When a broker had got all of these partitions, which are marked with 1."""
+        left = sum(missing)
         for at, frame in broker.heard:
             if decode_header(frame).api_key != wanted:
                 continue
@@ -269,6 +367,9 @@ class _Reading:
                 views = (*views, *command.new)
             width = self._shape.partitions_per_topic
             self._known[key] = array.array(
-                "l", (self._topics[v.topic] * width + v.partition for v in views if v.topic in self._topics)
+                "l", (self._topics[v.topic] * width + v.partition for v in views if self._counts(v))
             )
         return self._known[key]
+
+    def _counts(self, view: PartitionView) -> bool:
+        return view.topic in self._topics and (self._former is None or view.leader not in (self._former, NO_LEADER))

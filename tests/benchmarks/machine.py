@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_SHORT_SAMPLE_S = 0.5
 _MEGABYTE = 1024 * 1024
 
 
@@ -57,7 +58,11 @@ def peak_resident_mib(pid: int) -> float:
 
 
 def wait_until_quiet(patience_s: float, busy_processors: float = 0.3, sample_s: float = 3.0) -> float:
-    """Wait until the machine is quiet, or patience ends; return how many processors were busy at last."""
+    """Wait until the machine is quiet, or patience ends; return how many processors were busy at last.
+
+    Without patience the sample is short.
+    """
+    sample_s = sample_s if patience_s else _SHORT_SAMPLE_S
     deadline = time.monotonic() + patience_s
     while True:
         before = usage({})

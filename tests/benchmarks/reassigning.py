@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kazoo.client import KazooClient
 from msgspec import Struct
@@ -17,15 +16,13 @@ from controller.wire.frames import RequestHeader
 from tests.benchmarks.contenders import Contender
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.machine import peak_resident_mib, usage, wait_until_quiet, written_bytes
-from tests.benchmarks.stage import SETTLE_S, Stage
+from tests.benchmarks.stage import Stage
 from tests.equipment.client_side import api_key_of, decode_reply, encode_request
-from zk_layout.ids import PartitionId, TopicPartition
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes import partition_state, topics
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import TopicAddress
 
-# Kafka's automatic preferred leader election first runs five seconds after its claim; let it pass.
-AFTER_CLAIM_S = 6.0
 UNCHANGED_S = 2.0
 _POLL_S = 0.5
 _LONGEST_ANSWER_S = 900
@@ -67,12 +64,8 @@ def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s:
     Raises:
         TimeoutError: it did not finish.
     """
-    stage.occupy()
-    contender.start()
     try:
-        time.sleep(SETTLE_S)
-        stage.vacate_for(contender)
-        stage.wait_until_silent(contender, AFTER_CLAIM_S, 120)
+        stage.enthrone(contender)
         quiet = wait_until_quiet(patience_s)
         return _move_everything(stage, contender, timeout_s, quiet)
     finally:
@@ -81,16 +74,12 @@ def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s:
 
 def _move_everything(stage: Stage, contender: Contender, timeout_s: float, quiet: float) -> Reassigned:
     assert contender.process.pid is not None
-    processes = {
-        "contender": contender.process.pid,
-        "ZooKeeper": stage.server.process.pid or 0,
-        "brokers": stage.fleet.pid,
-        "measuring": os.getpid(),
-    }
+    processes = stage.processes(contender)
     log = stage.server.data_dir
     used, zxid, written = usage(processes), _last_zxid(stage), written_bytes(log, "log.*")
     watch = _Watch(stage)
-    sent_at, answered_at = _ask(contender, stage.shape)
+    everything = [(name, number) for name in stage.shape.names for number in range(stage.shape.partitions_per_topic)]
+    sent_at, answered_at = ask_to_move(contender, stage.shape, everything)
     settled_at = watch.settled(contender, time.monotonic() + timeout_s)
     spent = usage(processes).since(used)
     return Reassigned(
@@ -115,8 +104,8 @@ def target_shift(shape: Shape) -> int:
     return shape.replication
 
 
-def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
-    """Send the request; return when it was sent and when it was answered.
+def ask_to_move(contender: Contender, shape: Shape, partitions: Iterable[tuple[TopicName, int]]) -> tuple[float, float]:
+    """Request that every replica of these moves; return when this was sent and when it was answered.
 
     Raises:
         AssertionError: a partition was refused.
@@ -124,8 +113,7 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
     shift = target_shift(shape)
     reassignments = tuple(
         PartitionReassignment(TopicPartition(name, PartitionId(number)), shape.replicas(number, shift))
-        for name in shape.names
-        for number in range(shape.partitions_per_topic)
+        for name, number in partitions
     )
     request = AlterReassignments(reassignments, timeout_ms=_LONGEST_ANSWER_S * 1000)
     header = RequestHeader(api_key_of(request), 0, 1, "benchmark")

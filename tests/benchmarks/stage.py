@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -21,6 +22,8 @@ from tests.benchmarks.fleet import Fleet
 
 PLACEHOLDER_ID = 999
 SETTLE_S = 3.0
+# Kafka's automatic preferred leader election first runs five seconds after its claim; let it pass.
+AFTER_CLAIM_S = 6.0
 
 
 class Claim(Struct, frozen=True):
@@ -63,6 +66,28 @@ class Stage:
         """The simulated brokers."""
         assert self._fleet is not None
         return self._fleet
+
+    def processes(self, contender: Contender) -> dict[str, int]:
+        """The ids of all processes that belong to a measurement."""
+        assert contender.process.pid is not None
+        return {
+            "contender": contender.process.pid,
+            "ZooKeeper": self.server.process.pid or 0,
+            "brokers": self.fleet.pid,
+            "measuring": os.getpid(),
+        }
+
+    def enthrone(self, contender: Contender) -> None:
+        """Let a contender become the controller, and wait until it is idle.
+
+        Raises:
+            TimeoutError: it did not.
+        """
+        self.occupy()
+        contender.start()
+        time.sleep(SETTLE_S)
+        self.vacate_for(contender)
+        self.wait_until_silent(contender, AFTER_CLAIM_S, 600)
 
     def occupy(self) -> None:
         """Hold `/controller`, so that a contender stands by."""
