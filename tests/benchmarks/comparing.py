@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from tests.benchmarks.contenders import KAFKA, OURS
+from tests.benchmarks.contenders import KAFKA, KRAFT, OURS
 from tests.benchmarks.measured import Measured, Run
 from tests.benchmarks.suite import Case
 
@@ -14,6 +14,7 @@ _WORDS = {
     "all_know_s": "until all know",
     "answered_s": "answered",
     "claimed_s": "claimed",
+    "decides_s": "until the next decides",
     "first_leader_and_isr_s": "first LeaderAndIsr",
     "last_leader_and_isr_s": "last LeaderAndIsr",
     "last_update_metadata_s": "last UpdateMetadata",
@@ -75,17 +76,17 @@ def others(runs: Sequence[Run]) -> str:
 
 def ratios(cases: Sequence[Case], measured: Mapping[str, Measured]) -> str:
     """A Markdown table with a line for each figure of each case that was measured."""
-    lines = [
-        "| case | figure | this controller | Kafka's | ratio | runs | others' processors |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for case in cases:
-        if (known := measured.get(case.name)) is not None and known.runs:
-            lines += _rows(case, known)
+    shown = [case for case in cases if case.name in measured and measured[case.name].runs]
+    with_kraft = any(measured[case.name].of(KRAFT) for case in shown)
+    heads = ["case", "figure", "this controller", "Kafka's", *([f"{KRAFT}'s"] if with_kraft else [])]
+    heads += ["ratio", "runs", "others' processors"]
+    lines = [f"| {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * (len(heads) - 2)}"]
+    for case in shown:
+        lines += _rows(case, measured[case.name], with_kraft=with_kraft)
     return "\n".join(lines)
 
 
-def _rows(case: Case, known: Measured) -> Iterator[str]:
+def _rows(case: Case, known: Measured, *, with_kraft: bool) -> Iterator[str]:
     for nth, figure in enumerate((case.figure, *case.besides)):
         ratio = known.ratio(OURS, KAFKA, figure)
         cells = [
@@ -93,6 +94,7 @@ def _rows(case: Case, known: Measured) -> Iterator[str]:
             words(figure),
             median(figure, known.values(OURS, figure)),
             median(figure, known.values(KAFKA, figure)),
+            *([median(figure, values) if (values := known.values(KRAFT, figure)) else ""] if with_kraft else []),
             "" if ratio is None else f"{ratio:.3f}",
             "" if nth else f"{len(known.of(OURS))}, {len(known.of(KAFKA))}",
             "" if nth else others(known.runs),

@@ -13,7 +13,8 @@ from controller.lab.process import Process
 
 SESSION_TIMEOUT_MS = 18_000  # Kafka's default
 VERSION = "3.9.1"
-OURS, KAFKA = "kafka-zk-controller", f"Kafka {VERSION}"
+KRAFT_VERSION = "4.0.0"
+OURS, KAFKA, KRAFT = "kafka-zk-controller", f"Kafka {VERSION}", f"KRaft {KRAFT_VERSION}"
 
 # The options of Kafka's own start script.
 PRODUCTION_JAVA = (

@@ -27,14 +27,14 @@ class Succession(Struct, frozen=True):
         `used_s["contender"]`.
 
     Shape:
-        `vacant_s`: how long `/controller` was absent, as far as looks every 2 ms saw it. `peak_mib` is the successor's.
-        The rest is as for a fail-over.
+        `decides_s`: a broker has got the first LeaderAndIsr of the next controller. `vacant_s`: how long `/controller`
+        was absent, as far as looks every 2 ms saw it. `peak_mib` is the successor's. The rest is as for a fail-over.
     """
 
     contender: str
     claimed_s: float
     vacant_s: float
-    first_leader_and_isr_s: float | None
+    decides_s: float | None
     all_led_s: float | None
     all_know_s: float | None
     peak_mib: float
@@ -74,7 +74,7 @@ def measure(
             contender=leader.name,
             claimed_s=round(claimed_at - signalled_at, 3),
             vacant_s=round(vacant_s, 3),
-            first_leader_and_isr_s=since_signal(heard.first_leader_and_isr),
+            decides_s=since_signal(heard.first_leader_and_isr),
             all_led_s=since_signal(heard.led_at),
             all_know_s=since_signal(heard.complete_at),
             peak_mib=round(peak_resident_mib(pid_of(successor)), 1),

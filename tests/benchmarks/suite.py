@@ -15,8 +15,8 @@ from typing import Any
 import click
 from msgspec import Struct, structs
 
-from tests.benchmarks import broker_failing, fail_over, machine, reassigning, removing, succession
-from tests.benchmarks.contenders import KAFKA, OURS, Contender, Kafkas, Ours
+from tests.benchmarks import broker_failing, fail_over, kraft, machine, reassigning, removing, succession
+from tests.benchmarks.contenders import KAFKA, KRAFT, OURS, Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.measured import Measured, Record, Run
 from tests.benchmarks.stage import Stage
@@ -34,7 +34,8 @@ class Case(Struct, frozen=True):
 
     Shape:
         `figure` decides who is faster, `besides` are shown beside it. `at_most`: of a quick case, for some figures, the
-        largest share of Kafka's that is no failure. With `spoils` a stage serves one run only.
+        largest share of Kafka's that is no failure. `names` are those that it measures, each with so many processes as
+        `contenders` says. With `spoils` a stage serves one run only.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Case(Struct, frozen=True):
     figure: str
     besides: tuple[str, ...] = ()
     at_most: Mapping[str, float] = {}
+    names: tuple[str, ...] = (OURS, KAFKA)
     contenders: int = 1
     are_leading: bool = False
     spoils: bool = False
@@ -98,16 +100,17 @@ def restart(shape: Shape, at_most: Mapping[str, float] = {}) -> Case:
     )
 
 
-def killed(shape: Shape) -> Case:
-    """The leading process is killed, and another stands by."""
+def killed(shape: Shape, names: tuple[str, ...] = (OURS, KAFKA)) -> Case:
+    """The leading process is killed, and another stands by. Of KRaft, a quorum without brokers and partitions."""
     return Case(
         f"killed-{shape.partitions}",
         f"SIGKILL of the leader of {shape.partitions:,} partitions, until every broker knows all",
         shape,
         partial(_succeeded, signal.SIGKILL),
         "all_know_s",
-        ("claimed_s", "first_leader_and_isr_s"),
+        ("decides_s", "claimed_s"),
         contenders=2,
+        names=names,
     )
 
 
@@ -156,13 +159,16 @@ def broker_failed(shape: Shape, at_most: Mapping[str, float] = {}) -> Case:
     )
 
 
-def _of_size(shape: Shape) -> list[Case]:
-    return [cold(shape), restart(shape), killed(shape), broker_failed(shape)]
-
-
+_SMALL, _LARGE = Shape(200, 50), Shape(2_000, 50)
 CASES = (
-    *_of_size(Shape(200, 50)),
-    *_of_size(Shape(2_000, 50)),
+    cold(_SMALL),
+    restart(_SMALL),
+    killed(_SMALL),
+    broker_failed(_SMALL),
+    cold(_LARGE),
+    restart(_LARGE),
+    killed(_LARGE, (OURS, KAFKA, KRAFT)),
+    broker_failed(_LARGE),
     moved(Shape(100, 20)),
     moved(Shape(1, 2_000)),
     moved(Shape(1, 5_000)),
@@ -205,32 +211,50 @@ def measure(cases: Sequence[Case], record: Record, runs: int, patience_s: float,
 
 def _measure_case(case: Case, record: Record, runs: int, patience_s: float, only: Collection[str]) -> Iterator[str]:
     known = record.begin(case.name, machine.description(), commit())
-    numbers = count()
-    with ExitStack() as open_stage:
-        stage: Stage | None = None
-        for nth, name in missing_turns(known, runs, only):
+    turns = missing_turns(known, runs, [name for name in case.names if not only or name in only])
+    with _Stages(case) as stages:
+        for nth, name in turns:
             click.echo(f"{case.name}: run {nth + 1} of {runs}, {name}", err=True)
             try:
-                if stage is None:
-                    heap = "6g" if case.shape.partitions > 200_000 else "2g"
-                    stage = open_stage.enter_context(Stage(case.shape, are_leading=case.are_leading, heap=heap))
-                pair = [_contender(name, stage, next(numbers)) for _ in range(case.contenders)]
-                run = _as_run(name, case.measure(stage, pair, patience_s))
+                result = kraft.measure(patience_s) if name == KRAFT else stages.measure(name, patience_s)
             except Exception as error:  # whatever went wrong, the next run is tried
-                open_stage.close()
-                stage = None
+                stages.close()
                 yield f"{case.name}, {name}: {type(error).__name__}: {error}"
                 continue
+            run = _as_run(name, result)
             click.echo(f"  {run.figures}; busy before {run.quiet_before}, others {run.others:.2f} processors", err=True)
             record.add(case.name, run)
-            if case.spoils:
-                open_stage.close()
-                stage = None
 
 
-def missing_turns(known: Measured, runs: int, only: Collection[str] = ()) -> list[tuple[int, str]]:
-    """What is left to measure: which run of which contender, in turns. Without names, of both."""
-    names = [name for name in (OURS, KAFKA) if not only or name in only]
+class _Stages(ExitStack):
+    """The stage of a case; another after each run that spoils it."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self._case = case
+        self._stage: Stage | None = None
+        self._numbers = count()
+
+    def measure(self, name: str, patience_s: float) -> Any:
+        """One run of a contender."""
+        case = self._case
+        if self._stage is None:
+            heap = "6g" if case.shape.partitions > 200_000 else "2g"
+            self._stage = self.enter_context(Stage(case.shape, are_leading=case.are_leading, heap=heap))
+        contenders = [_contender(name, self._stage, next(self._numbers)) for _ in range(case.contenders)]
+        result = case.measure(self._stage, contenders, patience_s)
+        if case.spoils:
+            self.close()
+        return result
+
+    def close(self) -> None:
+        """End the stage; the next run gets another."""
+        self._stage = None
+        super().close()
+
+
+def missing_turns(known: Measured, runs: int, names: Sequence[str]) -> list[tuple[int, str]]:
+    """What is left to measure: which run of whom, in turns."""
     return [(nth, name) for nth in range(runs) for name in names if nth >= len(known.of(name))]
 
 

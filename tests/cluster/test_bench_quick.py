@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from tests.benchmarks import kraft
 from tests.benchmarks.contenders import KAFKA, OURS
 from tests.benchmarks.measured import read
 from tests.benchmarks.suite import QUICK, ROOT
@@ -26,3 +28,14 @@ def test_small_cases_are_measured_beside_kafkas_controller(tmp_path: Path) -> No
     measured = read(file)
     assert {case.name for case in QUICK} == measured.keys()
     assert all(len(known.of(name)) == 1 for known in measured.values() for name in (OURS, KAFKA))
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_a_quorum_of_kraft_is_measured() -> None:
+    """Another controller of three became active and committed a change."""
+    try:
+        result = kraft.measure(0.0)
+    except (JarsUnavailable, JavaUnavailable) as error:
+        pytest.skip(str(error))
+    assert 0 < result.decides_s <= result.measured_s
