@@ -29,7 +29,7 @@ from tests.benchmarks import (
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import KAFKA, OURS, Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
-from tests.benchmarks.measured import Measured, Record
+from tests.benchmarks.measured import Record, unfit
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.storms import Storm
 from tests.benchmarks.tables import (
@@ -308,7 +308,7 @@ def plans_command(partitions: int, brokers: int, output: str) -> None:
 @click.option("--case", "names", multiple=True, help="This case only; may be repeated.")
 @click.option("--runs", default=5, help="How often each controller is measured in each case; they take turns.")
 @click.option("--million", is_flag=True, help="Also a take-over of 1,000,000 partitions.")
-@click.option("--fresh", is_flag=True, help="Begin anew, instead of where an earlier run ended.")
+@click.option("--fresh", is_flag=True, help="Begin these cases anew, instead of where an earlier run ended.")
 @_patience
 @_only
 def all_command(
@@ -318,21 +318,20 @@ def all_command(
     cases = [case for case in (*suite.CASES, *(suite.MILLION if million else ())) if not names or case.name in names]
     if not cases or len(cases) < len(set(names)):
         raise click.BadParameter(f"the cases are {', '.join(case.name for case in suite.CASES)}", param_hint="--case")
-    _measure_all(cases, path, runs, patience, only, fresh=fresh)
+    _fail_with(_measure_all(cases, path, runs, patience, only, fresh=fresh))
 
 
 @main.command("quick")
 @click.option("--file", "path", type=click.Path(path_type=Path), default=Path(".cache/bench/quick.json"))
 def quick_command(path: Path) -> None:
     """Small cases, one run each; fails if ours needs more of what Kafka's needs than it may, twice in a row."""
-    _measure_all(suite.QUICK, path, 1, 0.0, None, fresh=True)
+    problems = _measure_all(suite.QUICK, path, 1, 0.0, None, fresh=True)
     slow = [case for case in suite.QUICK if comparing.too_slow(case, Record(path).cases.get(case.name))]
     if slow:
-        Record(path).forget(case.name for case in slow)
-        _measure_all(slow, path, 1, 0.0, None, fresh=False)
-    found = [line for case in slow for line in comparing.too_slow(case, Record(path).cases.get(case.name))]
-    if found:
-        raise click.ClickException("\n".join(found))
+        click.echo("\n".join(problems), err=True)
+        problems = _measure_all(slow, path, 1, 0.0, None, fresh=True)
+    _fail_with([line for case in slow for line in comparing.too_slow(case, Record(path).cases.get(case.name))])
+    _fail_with(problems)
 
 
 @main.command("take")
@@ -341,14 +340,11 @@ def quick_command(path: Path) -> None:
 @click.option("--disturbed", is_flag=True, help="Also cases in whose runs other processes used the machine.")
 def take_command(path: Path, runs: int, *, disturbed: bool) -> None:
     """Put what `all` has measured in the place of the same cases in recorded.json, and renew the pages."""
-    taken: dict[str, Measured] = {}
-    for name, known in Record(path).cases.items():
-        if min(len(known.of(OURS)), len(known.of(KAFKA))) < runs:
-            click.echo(f"{name}: left out, fewer than {runs} runs of a controller", err=True)
-        elif not disturbed and any(run.is_disturbed for run in known.runs):
-            click.echo(f"{name}: left out, the machine had other work; measure again, or --disturbed", err=True)
-        else:
-            taken[name] = known
+    measured = Record(path).cases
+    left_out = {name: why for name, known in measured.items() if (why := unfit(known, runs, disturbed=disturbed))}
+    for name, why in left_out.items():
+        click.echo(f"{name} is left out: {why}", err=True)
+    taken = {name: known for name, known in measured.items() if name not in left_out}
     Record(pages.RECORDED).take(taken.items())
     pages.renew()
     click.echo(f"taken: {', '.join(taken) or 'none'}")
@@ -356,15 +352,20 @@ def take_command(path: Path, runs: int, *, disturbed: bool) -> None:
 
 def _measure_all(
     cases: Sequence[suite.Case], path: Path, runs: int, patience: float, only: str | None, *, fresh: bool
-) -> None:
-    if fresh:
-        path.unlink(missing_ok=True)
+) -> list[str]:
+    """Measure, show the table, and return what went wrong."""
     record = Record(path)
+    if fresh:
+        record.forget(case.name for case in cases)
     names = {_OURS: OURS, _KAFKA: KAFKA}
     problems = suite.measure(cases, record, runs, patience, [names[only]] if only else [])
     click.echo(machine.description())
     click.echo(comparing.ratios(cases, record.cases))
     click.echo(f"every run is in {path}")
+    return problems
+
+
+def _fail_with(problems: Sequence[str]) -> None:
     if problems:
         raise click.ClickException("\n".join(problems))
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from tests.benchmarks.comparing import median, ratios, value, words
 from tests.benchmarks.contenders import KAFKA, OURS
 from tests.benchmarks.measured import Measured, Run, read
+from tests.benchmarks.plots import ratios_plot
 from tests.benchmarks.suite import CASES, MILLION, ROOT, Case
 
 RECORDED = Path(__file__).with_name("recorded.json")
 BEGIN = "<!-- Made from tests/benchmarks/recorded.json by `make pages`. -->"
 END = "<!-- Here the figures end. -->"
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+README, PAGE, PLOT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.svg"
 _COUNTS = {1: "one run", 2: "two runs", 3: "three runs", 4: "four runs", 5: "five runs"}
 # What the README tells of a case; the docs have the rest.
 _TOLD: dict[str, tuple[str, ...]] = {
@@ -47,7 +48,7 @@ def _told(known: Measured, contender: str, figures: Sequence[str]) -> str:
 
 def docs_tables(measured: Mapping[str, Measured]) -> str:
     """All ratios, then every run of each case."""
-    parts = [ratios(_known(measured), measured)]
+    parts = [f"![This controller's time as a share of {KAFKA}'s]({PLOT.name})", ratios(_known(measured), measured)]
     for case in _known(measured):
         known = measured[case.name]
         parts += [f"**{case.title[0].upper()}{case.title[1:]}** ({_when(known)}; {known.machine})", _runs(case, known)]
@@ -78,7 +79,15 @@ def _runs(case: Case, known: Measured) -> str:
 def _figures_of(case: Case, runs: Sequence[Run]) -> list[str]:
     """The figures that tables show, in their order, as far as any run has them."""
     wanted = dict.fromkeys(
-        ("first_leader_and_isr_s", "last_leader_and_isr_s", "answered_s", case.figure, *case.besides, "peak_mib")
+        (
+            "decides_s",
+            "first_leader_and_isr_s",
+            "last_leader_and_isr_s",
+            "answered_s",
+            case.figure,
+            *case.besides,
+            "peak_mib",
+        )
     )
     return [figure for figure in wanted if any(figure in run.figures for run in runs)]
 
@@ -109,6 +118,7 @@ def pages() -> dict[Path, str]:
     return {
         README: renewed(README.read_text("utf-8"), readme_table(measured)),
         PAGE: renewed(PAGE.read_text("utf-8"), docs_tables(measured)),
+        PLOT: ratios_plot(_known(measured), measured),
     }
 
 

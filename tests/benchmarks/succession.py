@@ -59,7 +59,8 @@ def measure(
         time.sleep(SETTLE_S)
         quiet = wait_until_quiet(patience_s)
         stage.fleet.reset()
-        processes = stage.processes(successor)
+        # Linux keeps the account of a process that has ended until its parent waits for it, which is at the very end.
+        processes = {**stage.processes(successor), "leader": pid_of(leader)}
         before = usage(processes)
         signalled_at = time.time()
         leader.process.signal(how)

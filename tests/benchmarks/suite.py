@@ -22,6 +22,7 @@ from tests.benchmarks.measured import Measured, Record, Run
 from tests.benchmarks.stage import Stage
 
 ROOT = Path(__file__).parents[2]
+_MEASURED = ("controller", "zk_layout", "metrics")
 _TIMEOUT_S = 1_200.0
 _KAFKA_HEAP = "4g"
 
@@ -149,7 +150,7 @@ def broker_failed(shape: Shape, at_most: Mapping[str, float] = {}) -> Case:
     """A broker fails that led a tenth of the partitions."""
     return Case(
         f"broker-failed-{shape.partitions}",
-        f"failure of a broker that led {shape.partitions // shape.brokers:,} partitions, until all know the new ones",
+        f"failure of a broker that led {shape.partitions // shape.brokers:,} partitions, until all know their leaders",
         shape,
         _broker_failed,
         "all_know_s",
@@ -186,15 +187,13 @@ QUICK = (
 
 
 def commit() -> str:
-    """The commit that is checked out, with a mark if files differ from it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+changes", "--exclude=*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "unknown"
+    """The last commit that changed what is measured, with a mark if files of it differ from that."""
+    last = _git("log", "-1", "--format=%h", "--", *_MEASURED)
+    return f"{last}+changes" if _git("status", "--porcelain", "--", *_MEASURED) else last or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def measure(cases: Sequence[Case], record: Record, runs: int, patience_s: float, only: Collection[str]) -> list[str]:
