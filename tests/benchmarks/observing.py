@@ -139,7 +139,7 @@ def measure(stage: Stage, number: int, *, changes: int, timeout_s: float, patien
 
 def _changes(stage: Stage, observer: Observer, number: int, changes: int, timeout_s: float) -> Iterator[Followed]:
     """One after the other: followers leave ISRs, leaders get new epochs, followers come back."""
-    epoch = 2 * number
+    epoch = number  # that of the last run
 
     def is_shrunk() -> bool:
         return observer.measure("under_replicated_partitions") == changes
@@ -163,7 +163,6 @@ def _changes(stage: Stage, observer: Observer, number: int, changes: int, timeou
         shown_s = time.monotonic() - began
         used_s = usage(pid).since(before).by_process["observer"]
         yield Followed(kind, changes, round(written_s, 2), round(shown_s, 2), round(1000 * used_s / changes, 3))
-    # The next observer finds the epochs that the first ones have left.
 
 
 def _states(shape: Shape, changes: int, leader_epoch: int, in_sync: int) -> Iterator[tuple[str, bytes]]:

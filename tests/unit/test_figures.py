@@ -17,6 +17,7 @@ from controller.__main__ import main
 from controller.brokers import link
 from controller.core.candidacy import pauses
 from controller.core.clients.decisions import MOST_LOGGED
+from controller.core.comparing import wishes
 from controller.core.elections.duty import FIRST_REBALANCE_S
 from controller.core.progress import duty as progress
 from controller.core.progress import status_text, status_znodes, transfers
@@ -27,7 +28,7 @@ from controller.logs import floods
 from controller.monitoring import audit_trail, authorizer_log
 from controller.preflight.brokers_protocol import REMEMBERED_S
 from controller.preflight.judging import TOLERABLE_S
-from controller.process import claimant, daemon
+from controller.process import claimant, daemon, observer
 from controller.reassign.client_properties import DEFAULT_API_TIMEOUT_MS
 from controller.reassign.options import DEFAULT_MOVE_TIMEOUT_MS
 from controller.security.tls.tls_listener import LOOKS_EVERY_S
@@ -87,6 +88,8 @@ FRAGMENTS = {
         f"again every {words(claimant.LONGEST_LOOK_AGAIN_S)} seconds",
         f"after {words(bridge.SILENT_S)} seconds `no ZooKeeper server has answered",
         f"localhost:{HTTP_PORT}/leader",
+        f"`/leader` the latest {observer.MOST_SHOWN} in `differences`",
+        f"nobody has for {wishes.DONE_WITHIN_S:.0f} seconds",
         f"{words(pauses.NATIVE_BEGINS_S)} seconds later",
         f"within {'a' if claimant.HASTE_S == 1 else claimant.HASTE_S} second if ZooKeeper answers",
         f"{words(audit_trail.MOST_A_SECOND)} of a kind within a second",

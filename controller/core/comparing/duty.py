@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
@@ -70,6 +71,7 @@ class Comparison(Duty):
 
     def __init__(self, shared: Shared) -> None:
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
+        self._quarantine = shared.quarantine
         self._wishes = Wishes()
         self._doubts: list[tuple[float, int, _Doubt]] = []
         self._order = count()
@@ -81,9 +83,12 @@ class Comparison(Duty):
     # ---- what the controller that leads wrote ---------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Compare what has changed since the last turn."""
-        if changes.is_beginning or changes.is_initial:
-            return
+        """Compare what has changed since the last turn. An error in comparing does not end the term."""
+        is_first_sight = changes.is_beginning or changes.is_initial
+        if not is_first_sight and (changes.partitions or changes.gone_topics):
+            self._quarantine.attempt("the comparison of decisions", partial(self._compare_all, changes, out), out)
+
+    def _compare_all(self, changes: Changes, out: Outbox) -> None:
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics[name]
             for number, former in numbers.items():
@@ -142,10 +147,10 @@ class Comparison(Duty):
     def _want(self, commit: Commit, out: Outbox) -> None:
         for write in commit.writes:
             match write:
-                case Set(StateAddress() as address, PartitionState() as state):
-                    self._want_state(commit, address, state, out)
-                case Create(StateAddress() as address, PartitionState() as state):
-                    self._want_state(commit, address, state, out)
+                case Set(StateAddress() as at, PartitionState() as state) | Create(
+                    StateAddress() as at, PartitionState() as state
+                ):
+                    self._want_state(commit, at, state, out)
                 case Set(TopicAddress() as address, Topic() as value):
                     self._want_ends(commit, address.topic, value, out)
                 case Delete(StateAddress() | PartitionAddress() | PartitionsAddress() | TopicAddress() as address):
@@ -166,8 +171,7 @@ class Comparison(Duty):
         self._remember(Key(Matter.STATE, *at), wish, out)
 
     def _want_ends(self, commit: Commit, name: TopicName, value: Topic, out: Outbox) -> None:
-        topic = self._cluster.topics.get(name)
-        for number in self._cluster.moving.get(name, ()) if topic is not None else ():
+        for number in self._cluster.moving.get(name, ()):
             wanted = value.partitions.get(number)
             if wanted is not None and not wanted.is_moving:
                 self._wish(Key(Matter.END_OF_MOVE, name, number), commit, out)
@@ -248,7 +252,7 @@ class Comparison(Duty):
         for verdict in self._texts:
             out.add(Differed(verdict.outcome.value, verdict.text))
         told = Counter(verdict.outcome for verdict in self._texts)
-        for outcome in sorted(DIFFERENCES & told.keys()):
+        for outcome in sorted(DIFFERENCES & self._counts.keys()):
             if (more := self._counts[outcome] - told[outcome]) > 0:
                 out.add(Differed(outcome.value, f"and {more} more at the same moment"))
         self._counts.clear()

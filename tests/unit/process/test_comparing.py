@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from controller.core.comparing.duty import Comparison
 from controller.core.comparing.judging import DIFFERENCES, Outcome
 from tests.equipment.native_log import Played, Written, transactions
 from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
@@ -194,6 +195,23 @@ def test_a_deletion_is_the_same_or_not_done(compared: Compared) -> None:
     assert compared.texts()[0].startswith("not done there: delete topic orders: ")
     compared.write(*DELETED, RemoveNode(TopicDeletionAddress(ORDERS).path))
     assert compared.outcomes() == {Outcome.NOT_THERE: 1, Outcome.SAME: 1}
+
+
+def test_an_error_in_comparing_is_counted_and_ends_nothing(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise ArithmeticError("a bug")
+
+    monkeypatch.setattr(Comparison, "_compare", wrong)
+    compared.write(RemoveNode(path_of(1)))
+    compared.wait(0.1)
+    compared.write(SetData(at(0), written(2, (2,), 1)))
+    compared.wait(1)
+    assert compared.figure("offline_partitions") == 0
+    assert "contained_errors" in compared.counted.names
+    monkeypatch.undo()
+    compared.write(SetData(at(1), written(2, (2,), 1)))
+    compared.wait(1)
+    assert compared.counted.compared[Outcome.SAME] == 1
 
 
 # ---- logs of Kafka's own controllers ------------------------------------------------------------------------------
