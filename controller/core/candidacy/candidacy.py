@@ -156,11 +156,15 @@ class Candidacy:
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # else the new term took over what was left
                     self._give_up_at = now + self._settings.session_timeout_s
             case TakeOverChosen(take_over):
-                self._settings = replace(self._settings, take_over=take_over)
+                self._choose(take_over)
             case Woken():
                 self._alarm = None
             case _:
                 assert_never(event)
+
+    def _choose(self, take_over: TakeOver) -> None:
+        if self._settings.take_over is not TakeOver.NEVER:
+            self._settings = replace(self._settings, take_over=take_over)
 
     def _started(self, event: StartEvent, now: float) -> None:
         match event:

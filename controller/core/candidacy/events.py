@@ -163,7 +163,8 @@ class StopAsked(Struct, frozen=True):
 
 
 class TakeOverChosen(Struct, frozen=True):
-    """The operator has changed which controllers this replica may replace. A term that has begun goes on."""
+    """The operator has changed which controllers this replica may replace. A term that has begun goes on, and a process
+    that never claims stays one."""
 
     take_over: TakeOver
 

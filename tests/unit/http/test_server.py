@@ -194,6 +194,7 @@ def test_every_replica_knows_who_leads() -> None:
             "is_paused": False,
             "paused_by": "",
             "paused_since": 0.0,
+            "settings_pending": [],
             "is_observing": False,
             "obstacles": [],
             "differences": [],
