@@ -190,6 +190,7 @@ class ReassignmentFolder:
             self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self.write(RemoveNode(path)))
         asked_at = self._reassignments.get(at, {}).get(replicas, NEVER)
         is_asked_for = asked_at >= self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
+        is_asked_for |= replicas in self._legacy_entries(at)  # which wait for as long as they cannot be followed
         # If the rest of the decision is refused, the remaining entry says what the client wanted.
         is_ahead = is_ours and is_alone and is_asked_for and self._target(at) != replicas
         self._children[at] = _Child(replicas, is_ours, is_ahead)

@@ -13,7 +13,10 @@ from controller.core.steps.step import Step
 from tests.simulation.broken import Broken
 from tests.simulation.reassignment_folder import REMEMBERED_S
 from tests.simulation.world import World
+from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Assignment
 
 SEEDS = 80
@@ -41,6 +44,25 @@ def a_cancel_too_many(folder: ReassignmentFolder, step: Step) -> Iterator[tuple[
 def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) -> Write | None:
     write = RIGHT(folder, step, number)
     return write if isinstance(write, Create) else None
+
+
+@pytest.mark.parametrize("has_entry", [True, False])
+def test_a_child_that_is_written_alone_stands_for_a_legacy_entry_however_long_that_has_waited(
+    has_entry: bool,
+) -> None:
+    world, at = World(0), TopicPartition(TopicName("orders"), PartitionId(0))
+    one, two = BrokerId(1), BrokerId(2)
+    child, legacy = ReassignmentAddress(*at), LegacyReassignmentAddress()
+    for address, value in (
+        (child, Reassignment((one, two))),
+        (legacy, LegacyReassignment((LegacyMove(*at, (one, two)),) if has_entry else ())),
+    ):
+        world.zookeeper.make_path(address.path)
+        world.zookeeper.nodes[address.path].data = catalog.encode(value)
+
+    world.folder._child_written(at, child.path, is_ours=True, is_alone=True)
+
+    assert world.folder._children[at].is_ahead is has_entry
 
 
 @pytest.mark.parametrize("was_unreadable", [True, False])
