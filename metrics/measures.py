@@ -85,6 +85,11 @@ ELECTION = (
     _counter("elections_won", "Elections that this process has won."),
     _counter("terms_ended", "Terms of this process that have ended, for any reason."),
     _gauge("term_started_timestamp_seconds", "Unix time at which the current term started; 0 while not leading."),
+    _gauge("standby_partitions", "Partitions that this standby keeps in memory; 0 unless controller.standby.warm."),
+    _gauge(
+        "standby_states_due", "States of partitions that have changed, and that this standby has yet to read again."
+    ),
+    _gauge("standby_zxid", "Zxid of the last answer from ZooKeeper that changed what this standby keeps in memory."),
     _gauge("term_loading_seconds", "Time that this process' last term took to load the state in ZooKeeper."),
 )
 CLUSTER = (

@@ -58,9 +58,8 @@ class ClusterFollower(SessionReader[Facts]):
 
         A term decides only by what the session of its claim has read after the claim was answered: a server that has
         answered a write shows it, and a session that moves to another server makes that one catch up first (`Bridge`).
-        So no write before the claim is missed, and a later one is fenced or triggers a watch. Facts followed before the
-        claim may be handed over here only if everything that may have changed before it was answered is marked, and
-        read again before `Loaded`.
+        So no write before the claim is missed, and a later one is fenced or triggers a watch. A `Standby` gives a term
+        what was followed before its claim.
         """
         bridge = self._bridge()
         return Facts(bridge, what, bulk=BulkReader(bridge, request_bytes=request_bytes))

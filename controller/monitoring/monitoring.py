@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 
 from msgspec import Struct, json
@@ -158,6 +158,8 @@ class Monitoring:
         self.set_aside: tuple[str, ...] = ()
         self.refuses_clients: Callable[[], bool] = lambda: False
         """Whether brokers use an authorizer that this process does not have."""
+        self.standby: Callable[[], Mapping[str, float]] = dict
+        """The gauges of what a standby keeps in memory."""
         self.status: Callable[[], Status | None] = lambda: None
         """The state of this process."""
         self.beats: Callable[[], None] = lambda: None
@@ -283,5 +285,7 @@ class Monitoring:
         self.recorder.expect("part_failures", ((part,) for part in self.troubles.parts))
         self.recorder.record("failing_parts", len(self.troubles.now()))
         self._show(self.status())
+        for name, value in self.standby().items():
+            self.recorder.record(name, value)
         self.take_gauges()
         self.recorder.record("clients_refused", int(self.refuses_clients()))

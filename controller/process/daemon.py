@@ -36,6 +36,7 @@ from controller.following.cluster import ClusterFollower
 from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
 from controller.following.rights import RightsInForce
+from controller.following.standby import Standby
 from controller.http.access import http_access, log_openness
 from controller.http.server import Exporter, Readers
 from controller.http.status import Status
@@ -47,6 +48,7 @@ from controller.process import lifetime
 from controller.process.claimant import Claimant
 from controller.process.lifetime import Alarm
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
+from controller.process.machine_settings import watched_in_term
 from controller.process.pause_seen import PauseSeen
 from controller.process.preflight import preflight_of, wanted_of
 from controller.process.replica_znode import ReplicaZnode
@@ -63,6 +65,7 @@ from controller.settings.limits import Limits
 from controller.settings.listening import Listening
 from controller.settings.own_configs import own_configs
 from controller.wire.apis import api_name
+from controller.zk.bridge import Bridge
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -94,6 +97,14 @@ def _limits(wanted: Limits) -> Limits:
             hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
         )
     return replace(wanted, most_connections=most_connections, most_for_address=by_address(wanted.most_for_address))
+
+
+def standby_of(settings: Settings, bridge: Callable[[], Bridge], troubles: Troubles | None = None) -> Standby | None:
+    """What keeps the cluster in memory while this replica does not lead; None where it is not to."""
+    machine = settings.term.machine
+    if not settings.term.is_standby_warm or settings.candidacy.take_over is TakeOver.NEVER:
+        return None
+    return Standby(bridge, watched_in_term(machine), machine.znode_size_limit // 2, troubles)
 
 
 class Daemon:
@@ -194,7 +205,10 @@ class Daemon:
                 self._in_force.settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
             )
         )
-        followed = Followed(self._cluster, self._quotas)
+        self._standby = standby_of(settings, lambda: self._claimant.bridge, troubles)
+        if self._standby is not None:
+            self._monitoring.standby = self._standby.figures
+        followed = Followed(self._cluster, self._quotas, self._standby)
         self._terms = Terms(settings.term, self._claimant, self._monitoring, self._happened, followed, dialer)
         self._terms.decided = self._access_log.tell
         self._announcing = ReplicaZnode(
@@ -272,6 +286,11 @@ class Daemon:
         claim = self._candidacy.holder.holder if self._candidacy.holder is not None else None
         return claim.broker if isinstance(claim, ControllerClaim) else None
 
+    def _is_led_by_another(self) -> bool:
+        seen = self._candidacy.holder
+        is_led = seen is not None and isinstance(seen.holder, ControllerClaim) and not seen.is_mine
+        return is_led and self._candidacy.phase is Phase.STANDBY
+
     def _rights_unreadable(self, notice: Notice) -> None:
         self._monitoring.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
@@ -303,6 +322,8 @@ class Daemon:
             parts.append(self._in_force.keep())
             if self._users is not None:
                 parts.append(self._users.follow())
+            if self._standby is not None:
+                parts.append(self._standby.follow())
             beside = [tasks.create_task(part) for part in parts]
             code = await self._carry_out_orders(tasks)
             for task in beside:
@@ -314,6 +335,8 @@ class Daemon:
         before = self._candidacy.phase
         orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
         self._pause.note(self._candidacy.holder)
+        if self._standby is not None:
+            self._standby.note(is_led_by_another=self._is_led_by_another())
         if self._candidacy.phase is not before:
             self._since = time.time()
             self._service_manager.status(f"{self._candidacy.phase}: {self._candidacy.reason}")

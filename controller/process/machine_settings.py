@@ -14,6 +14,7 @@ from controller.preflight.inheriting import Inherited
 from controller.settings.term import TermSettings
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.acls import acl_of
+from zk_layout.watched import Watched, watched
 
 SOFTWARE: Final = f"kafka-zk-controller {metadata.version('kafka-zk-controller')}"
 
@@ -48,4 +49,11 @@ def machine_settings(
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
         acl_bytes=len(acl_of("/", is_protected=settings.protects_znodes)),
         software=SOFTWARE,
+    )
+
+
+def watched_in_term(settings: MachineSettings) -> Watched:
+    """What a term with these settings reads and watches."""
+    return watched(
+        follows_reassignments=settings.keeps_reassignment_znodes, follows_rights=settings.authorizer is not None
     )

@@ -15,15 +15,15 @@ from controller.core.messages.effects import Decided, Notice
 from controller.core.settings import MachineSettings
 from controller.following.cluster import ClusterFollower
 from controller.following.facts import Facts
+from controller.following.standby import Standby
 from controller.monitoring.monitoring import Monitoring
 from controller.process.claimant import Claimant
-from controller.process.machine_settings import machine_settings
+from controller.process.machine_settings import machine_settings, watched_in_term
 from controller.process.term import Quotas, Term, TermParts
 from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings.term import TermSettings
-from zk_layout.watched import watched
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +33,7 @@ class Followed(Struct):
 
     cluster: ClusterFollower
     quotas: Quotas | None = None
+    standby: Standby | None = None
 
 
 class Terms:
@@ -149,11 +150,10 @@ class Terms:
         _log.warning(notice.text, kind=notice.kind)
 
     def _facts(self, settings: MachineSettings, request_limit_bytes: int) -> Facts:
-        what = watched(
-            follows_reassignments=settings.keeps_reassignment_znodes,
-            follows_rights=settings.authorizer is not None,
-        )
-        return self._followed.cluster.for_term(what, request_limit_bytes // 2)
+        what = watched_in_term(settings)
+        standby = self._followed.standby
+        warm = None if standby is None else standby.take(what)
+        return self._followed.cluster.for_term(what, request_limit_bytes // 2) if warm is None else warm
 
     def _machine_settings(self) -> MachineSettings:
         claimant = self._claimant

@@ -68,6 +68,7 @@ def load(
         draft.check(key, read)
     _refuse(draft)
     _check_id(draft)
+    _check_standby(draft)
     found = listening.settle(draft)
     towards_zookeeper = zookeeper_security_of(draft)
     most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
@@ -150,6 +151,14 @@ def _refuse(draft: Draft) -> None:
     for key, instead in REFUSED.items():
         if draft.is_given(key) and draft.given[key].text.lower() != "false":
             draft.complain(key, instead)
+
+
+def _check_standby(draft: Draft) -> None:
+    if draft.values["controller.standby.warm"] and draft.text("journal.dir"):
+        draft.complain(
+            "controller.standby.warm",
+            "a journal repeats a term from all that was read after its claim; unset journal.dir, or set this to false",
+        )
 
 
 def _check_id(draft: Draft) -> None:

@@ -111,6 +111,14 @@ SETTINGS: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "controller.standby.warm",
+        TRUTH,
+        False,
+        "Whether this replica keeps all topics in memory while another controller leads, so that after a claim it "
+        "reads only what has changed. Costs the memory of a leader, and in ZooKeeper a watch for each topic and "
+        "partition. Not together with journal.dir, whose terms must read everything.",
+    ),
+    ours(
         "controller.preflight.tolerate",
         names("permissions", "brokers", "rack", "protocol", "authorizer", "advertised-listeners"),
         None,

@@ -23,7 +23,8 @@ class TermSettings(Struct, frozen=True):
         are here; a term takes the brokers' values when it begins, and keeps them.
         `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known until a broker
         has answered. Topics are created without the brokers' policy if it `ignores_policy`. What is created in
-        ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept.
+        ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept. With
+        `is_standby_warm` topics are followed before a term begins.
 
     Units:
         `response_timeout_s` is how long a broker may take to answer, `drain_timeout_s` how long a term that ends waits
@@ -40,6 +41,7 @@ class TermSettings(Struct, frozen=True):
     response_timeout_s: float
     drain_timeout_s: float
     journal_directory: Path | None
+    is_standby_warm: bool = False
 
 
 def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> TermSettings:
@@ -56,6 +58,7 @@ def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) 
         response_timeout_s=values.seconds("controller.socket.timeout.ms"),
         drain_timeout_s=values.seconds("controller.drain.timeout.ms"),
         journal_directory=Path(directory) if directory else None,
+        is_standby_warm=values.flag("controller.standby.warm"),
     )
 
 

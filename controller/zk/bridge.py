@@ -248,6 +248,11 @@ class Bridge:
             self._existence_watches.update(request.existence)
             self.submit(request, lambda _: None)
 
+    def restore_none(self, ending: str) -> None:
+        """Set watches on paths with this ending not again after a lost connection. Until then they may still fire."""
+        for watches in (self._data_watches, self._existence_watches):
+            watches -= {path for path in watches if path.endswith(ending)}
+
     def acl(self, path: str) -> bytes:
         """The ACL for a znode that we create at this path."""
         return acl_of(path, is_protected=self.settings.security.sets_acl)

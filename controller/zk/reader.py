@@ -19,12 +19,13 @@ from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed
 from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, SessionEnded, WatchEvent
 from controller.zk.bulk import BulkReader, ChunkSize, Found, Hidden, read_one
 from controller.zk.lives import Births, Lives
+from controller.zk.oddities import Oddities
 from controller.zk.protocol import Node
 from controller.zk.reads import Reads
 from controller.zk.surveyor import Surveyor, named
 from zk_layout import catalog
 from zk_layout.catalog import Address
-from zk_layout.codec import Malformed, one_line, passed_over
+from zk_layout.codec import Malformed, one_line
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
 from zk_layout.watched import RECREATED, Watched, watched
@@ -38,8 +39,6 @@ _GROUPS_AT_ONCE: Final = 4
 _ASKED_AT_ONCE: Final = 16
 _DECODED_AT_ONCE: Final = 100
 """Topics' znodes, which may be large."""
-_STRANGERS_NAMED: Final = 100
-_ODD_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
 _Births = Mapping[str, tuple[int, Zxid]]
@@ -67,7 +66,6 @@ class Reader:
         """
         self._bridge = bridge
         self._emit_event = emit
-        self._notice = notice
         self._bulk = bulk or BulkReader(bridge)
         self._surveyor = Surveyor(bridge, self._bulk, self._refuse, self._allow)
         self._chunk = chunk
@@ -78,11 +76,11 @@ class Reader:
         }
         lone_in = {path.rpartition("/")[0] for path in self._watched.paths}
         recreated = (folder for folder in RECREATED if folder in self._watched.families or folder in lone_in)
-        self.lives = Lives(recreated, self._wake)
+        self._is_marked = asyncio.Event()
+        self.lives = Lives(recreated, self._is_marked.set)
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
-        self._strangers: set[str] = set()
-        self._odd: set[str] = set()
+        self._oddities = Oddities(notice)
         self._refused: set[str] = set()
         self._is_loaded = False
         self._marked_parents: dict[str, None] = {}
@@ -91,26 +89,49 @@ class Reader:
         self._surveys: list[TopicName] = []
         self._families: dict[str, None] = {}
         self._children: dict[str, set[str]] = {}
-        self._is_marked = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self._prepared: tuple[str, ...] | None = None
         self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
 
-    async def load(self) -> None:
-        """Observe everything once, emit `Loaded`, and keep watching.
+    async def prepare(self, *parents: str) -> None:
+        """Observe the children of these parents, of which `load` reads only what is new, has changed, or was refused.
+        Raises what `load` raises."""
+        self._prepared = parents
+        await self._begin(parents, (), tuple)
+
+    async def load(self, also: Callable[[], Iterable[Address]] = tuple) -> None:
+        """Observe everything once, emit `Loaded`, and keep watching. Once earlier reads are over, `also` says what else
+        is to be read.
 
         Raises:
             SessionEnded: the session has expired.
             Refused: ZooKeeper does not let us list what is indispensable.
         """
-        self._bridge.watch_listeners.append(self._on_watch)
-        self._bridge.state_listeners.append(self._on_state)
-        self._marked_parents.update(dict.fromkeys(self._names))
-        self._marked.update(dict.fromkeys(self._watched.paths))
-        await self._round()
+        self._prepared = None
+        self.read_again(ReadAgain(tuple(self._refused)))
+        await self._begin(self._names, self._watched.paths, also)
         self._is_loaded = True
         self._emit(Loaded())
-        if not self._is_stopped:
+
+    async def _begin(self, parents: Iterable[str], paths: Iterable[str], also: Callable[[], Iterable[Address]]) -> None:
+        if self._task is None:
+            self._bridge.watch_listeners.append(self._on_watch)
+            self._bridge.state_listeners.append(self._on_state)
+        async with self._reading:
+            if self.has_ended:  # what it was reading has been lost
+                raise SessionEnded("reading ended before everything was read")
+            self._marked_parents.update(dict.fromkeys(parents))
+            self._marked.update(dict.fromkeys(paths))
+            self._asked.append(Read(tuple(also())))
+            await self._round()
+        if not self._is_stopped and self._task is None:
             self._task = asyncio.create_task(self._keep_reading())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is read any more: stopped, or ended by the session or by a failure."""
+        return self._is_stopped or (self._task is not None and self._task.done())
 
     def read(self, effect: Read) -> None:
         """Read these znodes again, after the reads under way."""
@@ -167,9 +188,6 @@ class Reader:
             if not self._task.cancelled():
                 self._task.result()
 
-    def _wake(self) -> None:
-        self._is_marked.set()
-
     def _emit(self, event: Event) -> None:
         if not self._is_stopped:
             self._emit_event(event)
@@ -183,6 +201,8 @@ class Reader:
             self.stop()
 
     def _on_watch(self, event: WatchEvent) -> None:
+        if self._prepared is not None and not event.path.startswith(self._prepared):
+            return  # other parts of this process watch it, and `load` reads it
         if event.path in self._watched.parents:
             self._marked_parents[event.path] = None
             self._is_marked.set()
@@ -201,7 +221,8 @@ class Reader:
             await self._is_marked.wait()
             self._is_marked.clear()
             try:
-                await self._round()
+                async with self._reading:
+                    await self._round()
             except SessionEnded:
                 self.stop()
                 return
@@ -268,7 +289,7 @@ class Reader:
         for name in come:
             path = f"{parent}/{name}"
             if named(path) is None:
-                self._notice_stranger(path)
+                self._oddities.stranger(path)
             else:
                 known.add(name)
                 self._watched_on_request.discard(path)
@@ -301,6 +322,8 @@ class Reader:
     def _refuse(self, path: str, reason: str, address: Address | None = None) -> None:
         """An unreadable znode affects only what depends on it; reading continues."""
         self._refused.add(path)
+        if isinstance(address, TopicAddress):
+            self._partitions.pop(address.topic, None)
         self._emit(ReadRefused(path, one_line(reason), address))
 
     def _allow(self, path: str) -> None:
@@ -318,15 +341,6 @@ class Reader:
             self._partitions.pop(address.topic, None)
         self._watched_on_request.discard(path)
         return absent(address, zxid)
-
-    def _notice_stranger(self, path: str) -> None:
-        if path in self._strangers or len(self._strangers) > _STRANGERS_NAMED:
-            return
-        self._strangers.add(path)
-        text = f"{one_line(path)} is not a name that Kafka uses; it is ignored"
-        if len(self._strangers) > _STRANGERS_NAMED:
-            text = f"more than {_STRANGERS_NAMED} znodes have names that Kafka does not use; they are ignored"
-        self._notice(Notice("unknown znode", text))
 
     async def _fetch(self, paths: Sequence[str], *, watch: bool) -> list[Found]:
         if len(paths) <= _FEW:
@@ -452,18 +466,8 @@ class Reader:
             return absent(address, node.stat.mzxid)
         value = self._decode(address, node.data)
         if value is not None and not isinstance(value, Malformed):
-            self._notice_odd(address, node.data)
+            self._oddities.content(address.path, node.data)
         return present(address, value, node.stat)
-
-    def _notice_odd(self, address: Address, data: bytes) -> None:
-        oddity = passed_over(data)
-        if oddity is None or address.path in self._odd or len(self._odd) > _ODD_NAMED:
-            return
-        self._odd.add(address.path)
-        text = f"{address.path} has {oddity}, which is passed over, as Kafka does; its next write is clean"
-        if len(self._odd) > _ODD_NAMED:
-            text = f"more than {_ODD_NAMED} znodes have bytes that are passed over, as Kafka does"
-        self._notice(Notice("odd znode", text))
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:
         group: _Group = []

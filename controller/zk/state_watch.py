@@ -35,7 +35,7 @@ class StateWatch:
         self._watched: dict[TopicName, set[PartitionId]] = {}
         self._due: dict[StateAddress, bool] = {}
         self._has_begun = self._is_scheduled = False
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: dict[StateAddress, asyncio.TimerHandle] = {}
 
     @property
     def count(self) -> int:
@@ -73,13 +73,22 @@ class StateWatch:
         self._has_begun = True
         self._schedule()
 
-    def stop(self) -> None:
-        """Have nothing more read."""
+    @property
+    def due_count(self) -> int:
+        """How many states have changed, or may have, and are to be read."""
+        return len(self._due.keys() | self._timers.keys())
+
+    def stop(self) -> tuple[StateAddress, ...]:
+        """Have nothing more read; return the states that are still to be read."""
         self._has_begun = False
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.cancel()
         if self._on_watch in self._bridge.watch_listeners:
             self._bridge.watch_listeners.remove(self._on_watch)
+            self._bridge.restore_none(_STATE)
+        left = (*self._due, *(address for address in self._timers if address not in self._due))
+        self._due, self._timers = {}, {}
+        return left
 
     def _on_watch(self, event: WatchEvent) -> None:
         address = address_of(event.path) if event.path.endswith(_STATE) else None
@@ -94,13 +103,13 @@ class StateWatch:
 
     def _later(self, address: StateAddress) -> None:
         def look() -> None:
-            self._timers.discard(timer)
+            del self._timers[address]
             if address.partition in self._watched.get(address.topic, ()):
                 self._due[address] = False
                 self._schedule()
 
-        timer = asyncio.get_running_loop().call_later(_GONE_FOR_S, look)
-        self._timers.add(timer)
+        if address not in self._timers:
+            self._timers[address] = asyncio.get_running_loop().call_later(_GONE_FOR_S, look)
 
     def _schedule(self) -> None:
         if self._due and self._has_begun and not self._is_scheduled:

@@ -18,6 +18,7 @@ from controller.zk.reader import Reader
 from controller.zk.session import Session
 from controller.zk.writer import DEFAULT_REQUEST_BYTES, Writer
 from tests.conformance.adapter_world import Seen, connected, create_topic, registration, someone, until
+from tests.conformance.warm_rounds import claim_again_and_again
 from zk_layout.ids import BrokerId, TopicName, ZnodeVersion
 from zk_layout.znodes.admin import LegacyReassignmentAddress, TopicDeletionAddress
 from zk_layout.znodes.partition_state import StateAddress
@@ -160,3 +161,10 @@ def test_a_request_that_was_replaced_is_not_deleted_in_its_place(old_server: Oth
                 reader.stop()
 
     asyncio.run(story())
+
+
+def test_a_warm_standby_misses_nothing(old_server: OtherServer) -> None:
+    with someone(old_server.connect) as other:
+        other.ensure_path("/warm")
+    with someone(f"{old_server.connect}/warm") as others:
+        asyncio.run(claim_again_and_again(f"{old_server.connect}/warm", others, rounds=3))

@@ -10,6 +10,11 @@ LIVES = "controller/zk/lives.py"
 READER = "controller/zk/reader.py"
 BRIDGE = "controller/zk/bridge.py"
 SESSION = "controller/zk/session.py"
+STANDBY = "controller/following/standby.py"
+STATE = "controller/core/state/cluster.py"
+
+_READ = "                async with self._reading:\n                    await self._round()\n"
+STANDING_BY = "tests/unit/following/test_standby.py"
 
 MUTANTS = (
     Mutant(
@@ -158,8 +163,8 @@ MUTANTS = (
     Mutant(
         "does not notice what changes while it reads",
         READER,
-        "            self._is_marked.clear()\n            try:\n                await self._round()\n",
-        "            try:\n                await self._round()\n                self._is_marked.clear()\n",
+        "            self._is_marked.clear()\n            try:\n" + _READ,
+        "            try:\n" + _READ + "                self._is_marked.clear()\n",
         (reading("znodes_changing_while_they_are_loaded_are_not_missed"),),
     ),
     Mutant(
@@ -224,5 +229,44 @@ MUTANTS = (
         "                    protocol.Check(self._bridge.full(_EPOCH.path), fence),\n",
         "                    protocol.Check(self._bridge.full(_EPOCH.path), -1),\n",
         (zk("claims"),),
+    ),
+    Mutant(
+        "does not read again what changed just before its claim, having stood by",
+        STANDBY,
+        "await self.reader.load(self.states.stop)",
+        "await self.reader.load()",
+        (STANDING_BY,),
+    ),
+    Mutant(
+        "does not await the reads of its standby",
+        READER,
+        "        async with self._reading:\n            if self.has_ended:",
+        "        if self._reading:\n            if self.has_ended:",
+        (STANDING_BY,),
+        unseen="reads that are under way at a claim are rare, and over before the rest is read",
+    ),
+    Mutant(
+        "stands by with states that changed before they were watched",
+        STANDBY,
+        "await self.states.begin(since)",
+        "await self.states.begin(self._bridge.seen_zxid)",
+        (STANDING_BY,),
+        unseen="few changes come while a standby begins",
+    ),
+    Mutant(
+        "tells brokers what became of topics while it stood by",
+        STATE,
+        "        changes.gone_topics.clear()\n",
+        "",
+        (STANDING_BY,),
+        unseen="a standby drops changes; only a topic deleted at the claim is left",
+    ),
+    Mutant(
+        "begins with what it may no longer read, as it was",
+        STATE,
+        "                self.topics.unread(address.topic)\n",
+        "                pass\n",
+        (STANDING_BY,),
+        unseen="rights are seldom taken where a standby is told of a change",
     ),
 )

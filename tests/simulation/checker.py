@@ -84,6 +84,7 @@ class Checker:
         self._touched[operation.path] = session
         self.touched_at[operation.path] = self.world.clock.now
         self.world.namesakes.wrote(operation, zxid)
+        self.world.beginnings.wrote(session, operation, zxid)
         self.world.pauses.wrote(operation)
         if operation.path == ControllerAddress().path:
             self._claim_changed(session, operation)

@@ -36,10 +36,12 @@ from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
 from controller.core.state.cluster import ClusterState
 from controller.following.cluster import ClusterFollower
+from controller.following.standby import Standby
 from controller.http.status import Status
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
+from controller.process.machine_settings import watched_in_term
 from controller.process.replica_znode import ReplicaZnode
 from controller.process.term import TermParts
 from controller.process.terms import Followed, Terms
@@ -267,6 +269,7 @@ class Observer:
 
     def turned(self, _now: float, events: Sequence[Event], effects: Sequence[Effect], _took: Took, _left: int) -> None:
         """A turn was decided, but not carried out yet."""
+        self._controller.turned()
         for event in events:
             self._tell_outcome(event)
         for effect in effects:
@@ -313,7 +316,7 @@ class _Terms(Terms):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(settings.term, claimant, observer, process.happened, Followed(process.cluster))
+        super().__init__(settings.term, claimant, observer, process.happened, process.followed)
         self._controller = controller
         self._bridge = claimant
 
@@ -386,6 +389,8 @@ class Process(Daemon):
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         following = ClusterFollower if controller.observes else Unled
         self.cluster = self._cluster = following(lambda: self.claimant.bridge)
+        self._standby = self._new_standby()
+        self.followed = Followed(self.cluster, standby=self._standby)
         self._terms = _Terms(controller, settings, self._claimant, self)
         exporter: Any = NoExporter()
         self._exporter = exporter
@@ -394,6 +399,13 @@ class Process(Daemon):
         self._announcing = ReplicaZnode(
             controller.own_id, lambda: self.claimant.bridge if self.claimant.may_write else None, self.status, ("", 0)
         )
+
+    def _new_standby(self) -> Standby | None:
+        controller, world = self._controller, self._controller.world
+        if controller.observes or not world.plan.warm_standby:
+            return None
+        what = watched_in_term(world.settings_of(controller.own_id))
+        return Standby(lambda: self.claimant.bridge, what, world.sizes.believed_bytes // 2)
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller
@@ -434,6 +446,7 @@ class Controller:
         self.observer = Observer(self)
         self.listener = Listener(self)
         self.machine: Machine | None = None
+        self._has_begun = False
         self.state: ClusterState | None = None  # of the last machine
         self.channels: Links | None = None
         self._process: Process | None = None
@@ -607,10 +620,16 @@ class Controller:
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
         """Its process begins to lead."""
         self.world.say(self.name, f"leads with controller epoch {epoch}")
-        self.epoch, self.machine = epoch, machine
+        self.epoch, self.machine, self._has_begun = epoch, machine, False
         self._term_session = self.session
         self.world.checker.began(self, epoch)
         self.submitted.clear()
+
+    def turned(self) -> None:
+        """Its machine has had a turn, perhaps the one that ends its load."""
+        if not self._has_begun and self.machine is not None and self.machine._is_loaded and self.state is not None:
+            self._has_begun = True
+            self.world.beginnings.began(self.name, self._term_session, self.state, self.world.zookeeper.nodes)
 
     def term_ended(self) -> None:
         """Its process no longer leads."""

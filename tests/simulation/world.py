@@ -23,6 +23,7 @@ from controller.core.state.cluster import ClusterState
 from controller.lab.broker_model import KAFKA_3_9, Acknowledgement, Traits
 from tests.equipment.broker_versions import KAFKA_2_4, KAFKA_2_6, KAFKA_2_8, KAFKA_3_3
 from tests.simulation.aimed import Aimed
+from tests.simulation.beginnings import Beginnings
 from tests.simulation.brokers import Broker
 from tests.simulation.chance import Chance, some_of
 from tests.simulation.checker import Checker
@@ -64,6 +65,7 @@ STEPS, STEPS_A_SECOND = 400_000, 200
 
 # A few worlds last for more than an hour: with few requests and faults, whose consequences have time to develop.
 LIVE_LONG = 0.1
+WARM = 0.5
 LONG_LIFE: dict[str, Any] = {
     "busy_s": 4_500.0,
     "fault_every_s": 120.0,
@@ -107,6 +109,7 @@ class Plan(Struct, frozen=True):
     session_timeout_s: float = 6.0
     writes_a_transaction: int = WRITES_A_TRANSACTION
     observers: int = 0
+    warm_standby: bool = False
     aimed_every_s: float = 6.0
     plot_every_s: float = 20.0
     tick_s: float = 0.25
@@ -135,7 +138,8 @@ def plan_of(random: Random, later: Random) -> Plan:
         take_over=random.choice((TakeOver.ALWAYS, TakeOver.WHEN_VACANT)),
         writes_a_transaction=later.choice(MOST_WRITES),
     )
-    return replace(plan, **LONG_LIFE) if later.random() < LIVE_LONG else plan
+    plan = replace(plan, **LONG_LIFE) if later.random() < LIVE_LONG else plan
+    return replace(plan, warm_standby=later.random() < WARM)
 
 
 class World:
@@ -153,6 +157,7 @@ class World:
         self.network = Network(self.clock, self.random)
         self.checker = Checker(self)
         self.namesakes = Namesakes(self)
+        self.beginnings = Beginnings()
         self.pauses = Pauses(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)

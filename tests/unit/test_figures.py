@@ -39,7 +39,7 @@ from controller.settings.table import HTTP_PORT, SETTINGS
 from controller.wire import tagged
 from controller.wire.apis import ApiKey
 from controller.wire.versions import _RELEASES
-from controller.zk import bridge, inspection, reader
+from controller.zk import bridge, inspection, oddities
 from metrics.replay.commands import cli, jobs
 from metrics.replay.events import splits
 from metrics.replay.files import indexing, reading
@@ -104,7 +104,7 @@ FRAGMENTS = {
         f"over about {words(transfers.SMOOTHING_S)} seconds",
         f"{floods.MOST_A_WINDOW} lines of one kind within {floods.WINDOW_S:.0f} seconds",
         f"{words(pauses.SHORTEST_PAUSE_S)} second (longer each time, at most {pauses.LONGEST_PAUSE_S:.0f})",
-        f"only the first {reader._STRANGERS_NAMED}",
+        f"only the first {oddities._STRANGERS_NAMED}",
         f"{ALARMING_SHARE * 100:.0f} % of ZooKeeper's size limit",
         f"tried again every {words(LOOKS_EVERY_S)} seconds",
         f"again every {words(bearer_tokens._AGAIN_MS / 1000)} seconds",

@@ -19,7 +19,7 @@ from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.sightings import NEVER, Sightings
 from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
-from controller.core.state.topics import Partition
+from controller.core.state.topics import BLANK, Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
 from controller.core.state.writer_epochs import WriterEpochs
@@ -27,7 +27,7 @@ from zk_layout.catalog import Address, address_of
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, absent
 from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion
-from zk_layout.znodes import configs
+from zk_layout.znodes import configs, topics
 from zk_layout.znodes.acls import AclAddress, AclChangeAddress, ExtendedAclChangeAddress
 from zk_layout.znodes.admin import (
     LegacyReassignment,
@@ -62,6 +62,7 @@ from zk_layout.znodes.switchover import SwitchoverAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
 EVERYTHING = 1_000_000_000
+LEFT_ALONE = "it is left as it is until it is repaired"
 NOTHING: Mapping[TopicName, None] = MappingProxyType({})
 
 Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
@@ -116,6 +117,8 @@ class ClusterState:
         self.quotas = Quotas()
         self.unreadable = Unreadable()
         self._sightings = Sightings()
+        self.was_followed = False
+        """Whether some of it was folded before the term that has it now."""
 
     def partition(self, at: TopicPartition) -> Partition | None:
         """A partition listed by its topic's znode."""
@@ -128,12 +131,42 @@ class ClusterState:
 
     def begin(self) -> None:
         """Mark everything loaded so far as unseen."""
+        if self.was_followed:
+            self._forget_how()
         self.rights.begin()
         self.changes.is_beginning = True
         unseen, self.changes.partitions = self.changes.partitions, {}
         for name in self.changes.topics:
             unseen.setdefault(name, {})
         self.changes.unseen, self.changes.topics = unseen, {}
+
+    def _forget_how(self) -> None:
+        """Let all topics count as just read: how they became what they are, while a standby followed them, is nothing
+        that a term has to act on. Passes over all partitions.
+        """
+        for address in map(address_of, self.unreadable.refusals):
+            if isinstance(address, TopicAddress):
+                self.topics.unread(address.topic)
+            elif isinstance(address, StateAddress):
+                self.topics.unread(address.topic, address.partition)
+        views, changes = self.topics.views, self.changes
+        changes.gone_topics.clear()
+        changes.topics = dict.fromkeys(views)
+        changes.partitions = {
+            name: {number: BLANK for number, held in view.partitions.items() if held.assignment.replicas}
+            for name, view in views.items()
+        }
+        self.writer_epochs.only_of(views.values())
+        self.unreadable.forget(lambda path: self._is_outdated(address_of(path)))
+        changes.malformed[:] = [of_other for of_other in changes.malformed if not _is_of_topic(of_other[0])]
+        changes.malformed += [
+            (path, f"{why}; {LEFT_ALONE}") for path, why in self.unreadable.malformed.items() if _is_of_topic(path)
+        ]
+        changes.refused[:] = self.unreadable.refusals.items()
+
+    def _is_outdated(self, address: Address | None) -> bool:
+        """Whether it is the state of a partition that is gone."""
+        return isinstance(address, StateAddress) and self.topics.partition(address.topic, address.partition) is None
 
     def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> OpenChanges:
         """Take up to `most` changed partitions; recent changes come before partitions still unseen.
@@ -356,7 +389,7 @@ class ClusterState:
             self.unreadable.seen(fact)
         if not is_news or not isinstance(malformed, Malformed):
             return
-        fate = "it is left as it is until it is repaired"
+        fate = LEFT_ALONE
         if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress):
             fate = "it is removed"
         if isinstance(fact.address, FeatureAddress):
@@ -368,3 +401,7 @@ class ClusterState:
         if isinstance(fact.address, AclAddress):
             fate = "what it might deny is denied until it is repaired"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))
+
+
+def _is_of_topic(path: str) -> bool:
+    return path.startswith(f"{topics.ROOT}/")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from controller.core.state.changes import OpenChanges
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.topic_names import look_of
+from controller.core.state.topic_record import Record
 from controller.core.state.topics import (
     BLANK,
     HIDDEN_MARK,
@@ -33,44 +34,7 @@ from zk_layout.znodes.replica_deletions import ReplicaDeletions
 from zk_layout.znodes.topics import Assignment, Topic
 
 MOST_TOMBSTONES = 10_000
-
-
-class _Record:
-    """Everything known under one topic name, whether or not its own znode has been seen."""
-
-    __slots__ = (
-        "absent_as_of",
-        "config",
-        "config_as_of",
-        "id_as_of",
-        "mark_as_of",
-        "owed",
-        "owed_as_of",
-        "owed_czxid",
-        "owed_version",
-        "partitions",
-        "partitions_znode",
-        "partitions_znode_as_of",
-        "read_as_of",
-        "view",
-    )
-
-    def __init__(self) -> None:
-        self.view: TopicView | None = None
-        self.partitions: dict[PartitionId, Partition] = {}
-        self.absent_as_of = self.id_as_of = self.mark_as_of = self.config_as_of = self.owed_as_of = NEVER
-        self.partitions_znode_as_of = self.read_as_of = NEVER
-        self.partitions_znode = False
-        self.config: TopicConfig | None = None
-        self.owed: ReplicaDeletions | None = None
-        self.owed_version = ABSENT
-        self.owed_czxid = NEVER
-
-    @property
-    def is_tombstone(self) -> bool:
-        """Whether the record only remembers absences."""
-        is_anything_there = any(p.state is not None or p.is_malformed for p in self.partitions.values())
-        return self.view is None and self.owed_version == ABSENT and not is_anything_there
+UNREACHED = Zxid(2**63 - 1)
 
 
 class Topics:
@@ -84,7 +48,7 @@ class Topics:
         self.alike: dict[str, dict[TopicName, None]] = {}
         self._placement = placement
         self._deletes_topics = True
-        self._records: dict[TopicName, _Record] = {}
+        self._records: dict[TopicName, Record] = {}
         self._tombstones: dict[TopicName, None] = {}
 
     def partition(self, topic: TopicName, number: PartitionId) -> Partition | None:
@@ -200,6 +164,26 @@ class Topics:
         self.changes.touch(name, number, held)
         record.partitions[number] = replace(held, is_state_known=True, is_malformed=True)
 
+    def unread(self, name: TopicName, number: PartitionId | None = None) -> None:
+        """Forget what was read of a topic, or of a partition's state, before ZooKeeper refused it: it may have changed.
+
+        What is refused now counts as if it had never been read.
+        """
+        record = self._records.get(name)
+        if record is None:
+            return
+        if number is not None and number in record.partitions:
+            held = record.partitions[number]
+            record.partitions[number] = Partition(
+                held.assignment,
+                is_state_known=True,
+                is_malformed=True,
+                has_znode=held.has_znode,
+                znode_as_of=held.znode_as_of,
+            )
+        elif number is None and record.view is not None:
+            self._forget(record, record.view, UNREACHED)
+
     def allow_topic(self, name: TopicName) -> None:
         """Touch partitions that never had a leader: they waited for the topic's znode to be readable."""
         record = self._record(name)
@@ -222,7 +206,7 @@ class Topics:
         if record.view is None or fact.as_of >= record.view.czxid:
             self._note_partitions_znode(record, fact)
 
-    def _note_partitions_znode(self, record: _Record, fact: Fact) -> None:
+    def _note_partitions_znode(self, record: Record, fact: Fact) -> None:
         """Note a sighting of it, or of a znode below it, which proves its presence."""
         if not is_newer(fact, record.partitions_znode_as_of, is_held_present=record.partitions_znode):
             return
@@ -301,13 +285,13 @@ class Topics:
 
     # ---- inside ---------------------------------------------------------------------------------------------
 
-    def _record(self, name: TopicName) -> _Record:
+    def _record(self, name: TopicName) -> Record:
         record = self._records.get(name)
         if record is None:
-            record = self._records[name] = _Record()
+            record = self._records[name] = Record()
         return record
 
-    def _bury(self, name: TopicName, record: _Record) -> None:
+    def _bury(self, name: TopicName, record: Record) -> None:
         """Keep a bounded number of tombstones, so that a stale read cannot bring a deleted topic back."""
         if not record.is_tombstone or name in self.marks:
             return
@@ -320,7 +304,7 @@ class Topics:
             if buried is not None and buried.is_tombstone and oldest not in self.marks:
                 del self._records[oldest]
 
-    def _meet(self, name: TopicName, record: _Record, czxid: Zxid) -> TopicView:
+    def _meet(self, name: TopicName, record: Record, czxid: Zxid) -> TopicView:
         """Begin the view of a new topic, with the earlier facts that belong to it."""
         self._tombstones.pop(name, None)
         look = look_of(name)
@@ -345,7 +329,7 @@ class Topics:
         self.changes.topics.setdefault(name, None)
         return view
 
-    def _read(self, record: _Record, view: TopicView, fact: Fact) -> None:
+    def _read(self, record: Record, view: TopicView, fact: Fact) -> None:
         """Take in the content of the topic's znode."""
         value = fact.value
         if not isinstance(value, Topic):
@@ -363,7 +347,7 @@ class Topics:
         assert record.view is not None
         self._owe(record, record.view)
 
-    def _assign_all(self, record: _Record, name: TopicName, value: Topic, as_of: Zxid) -> None:
+    def _assign_all(self, record: Record, name: TopicName, value: Topic, as_of: Zxid) -> None:
         record.read_as_of = as_of
         for number, assignment in value.partitions.items():
             self._assign(record, name, number, assignment)
@@ -371,10 +355,10 @@ class Topics:
             if number not in value.partitions:
                 self._assign(record, name, number, UNASSIGNED)
 
-    def _replace(self, record: _Record, view: TopicView) -> None:
+    def _replace(self, record: Record, view: TopicView) -> None:
         record.view = self.views[view.name] = view
 
-    def _named(self, record: _Record, view: TopicView, topic_id: TopicId | None, as_of: Zxid) -> TopicView:
+    def _named(self, record: Record, view: TopicView, topic_id: TopicId | None, as_of: Zxid) -> TopicView:
         if topic_id is None:
             return replace(view, has_lost_id=view.topic_id is not None)
         record.id_as_of = as_of
@@ -388,7 +372,7 @@ class Topics:
             self.changes.touch(view.name, number, held)
         return replace(view, topic_id=topic_id, has_lost_id=False)
 
-    def _learn_late(self, record: _Record, fact: Fact) -> None:
+    def _learn_late(self, record: Record, fact: Fact) -> None:
         """Learn from an older sighting an id that was dropped since, or replicas that cannot be read now."""
         view, value = record.view, fact.value
         if view is None or fact.stat is None or fact.stat.czxid != view.czxid or not isinstance(value, Topic):
@@ -406,7 +390,7 @@ class Topics:
             self._assign_all(record, view.name, value, fact.as_of)
         self._owe(record, named)
 
-    def _assign(self, record: _Record, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
+    def _assign(self, record: Record, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
         held = record.partitions.get(number, BLANK)
         before = held.assignment
         if before == assignment:
@@ -425,7 +409,7 @@ class Topics:
         is_queued = record.view is not None and record.view.is_queued_for_deletion
         self._placement.assign(name, number, before, assignment, is_moving=assignment.is_moving and not is_queued)
 
-    def _queue(self, record: _Record, view: TopicView) -> None:
+    def _queue(self, record: Record, view: TopicView) -> None:
         """Queue a topic for deletion if the mark is younger than the topic; an older mark meant an earlier topic.
 
         While that is unknown, no replica may lead: some logs may be gone already.
@@ -445,7 +429,7 @@ class Topics:
             )
             self.changes.touch(view.name, number, held)
 
-    def _owe(self, record: _Record, view: TopicView) -> None:
+    def _owe(self, record: Record, view: TopicView) -> None:
         """Take in the replicas owed by this topic, and ignore those of an earlier one, judged by id or by zxid.
 
         The id takes precedence: in a copied tree the znodes are as old as the copy.
@@ -460,7 +444,7 @@ class Topics:
         self._placement.owe(view.name, view.deletions, owed)
         self._replace(record, replace(view, deletions=MappingProxyType(owed), deletions_version=record.owed_version))
 
-    def _forget(self, record: _Record, view: TopicView, successor: Zxid) -> None:
+    def _forget(self, record: Record, view: TopicView, successor: Zxid) -> None:
         """Forget a topic; facts from `successor` on may already belong to the next one of its name."""
         name = view.name
         self._placement.forget(name, {number: held.assignment for number, held in record.partitions.items()})

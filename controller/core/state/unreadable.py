@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain, islice
 
 from msgspec import Struct
@@ -36,6 +37,12 @@ class Unreadable(Struct):
             self.malformed[fact.address.path] = fact.value.reason
         elif self.malformed:
             self.malformed.pop(fact.address.path, None)
+
+    def forget(self, is_outdated: Callable[[str], bool]) -> None:
+        """Forget the paths of which this holds."""
+        for paths in (self.refusals, self.malformed):
+            for path in [path for path in paths if is_outdated(path)]:
+                del paths[path]
 
     def __len__(self) -> int:
         return len(self.refusals) + len(self.malformed)

@@ -8,9 +8,12 @@ Source: Kafka's ZkTopicMigrationClient (`kraftControllerEpoch`) and ZkPartitionS
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from controller.core.state.topics import TopicView
 from zk_layout.facts import Fact
 from zk_layout.ids import ControllerEpoch
-from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 
 NO_EPOCH = ControllerEpoch(-1)
 
@@ -27,3 +30,12 @@ class WriterEpochs:
         state = fact.value
         if isinstance(state, PartitionState) and state.controller_epoch > self.highest:
             self.highest, self.path = state.controller_epoch, fact.address.path
+
+    def only_of(self, topics: Iterable[TopicView]) -> None:
+        """Forget states other than those that partitions of these topics have now."""
+        self.highest, self.path = NO_EPOCH, ""
+        for topic in topics:
+            for number, held in topic.partitions.items():
+                epoch = NO_EPOCH if held.state is None else held.state.controller_epoch
+                if epoch > self.highest and held.assignment.replicas:
+                    self.highest, self.path = epoch, StateAddress(topic.name, number).path

@@ -100,7 +100,10 @@ def at_beginning(
     state: ClusterState | None = None,
 ) -> Shared:
     """Make what the duties of a term share when it begins; `state` is what was folded before, if anything was."""
-    state = ClusterState() if state is None else state
+    if state is None:
+        state = ClusterState()
+    else:
+        state.was_followed = bool(state.topics.views)
     state.topics.set_deletes_topics(deletes_topics=settings.deletes_topics is True)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)

@@ -79,6 +79,17 @@ def test_such_an_id_is_good_where_no_broker_can_get_it(written: dict[str, str]) 
     assert settings({"broker.id": "1001", **written}).claim.own_id == 1001
 
 
+def test_a_standby_is_not_kept_warm_where_a_journal_must_hold_what_was_read(tmp_path: Path) -> None:
+    warm = {"controller.standby.warm": "true"}
+
+    assert problem({**warm, "journal.dir": str(tmp_path)}) == (
+        "--set: controller.standby.warm = true: a journal repeats a term from all that was read after its claim; "
+        "unset journal.dir, or set this to false"
+    )
+    assert settings(warm).term.is_standby_warm
+    assert not settings().term.is_standby_warm
+
+
 def test_an_unknown_key_is_refused_and_the_nearest_known_one_named() -> None:
     assert problem({"zookeper.connect": "x"}) == (
         "--set: zookeper.connect: there is no such setting; did you mean zookeeper.connect?"

@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, Loaded, Observed
-from controller.zk import reader
+from controller.zk import oddities
 from tests.simulation.reader import Reader
 from tests.simulation.zookeeper import MakeNode, SetData
 from tests.unit.zk.simulated import Ensemble
@@ -79,7 +79,7 @@ def test_what_is_clean_or_cannot_be_read_is_not_odd(reading: Reading) -> None:
 
 
 def test_of_very_many_only_the_first_are_named(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_ODD_NAMED", 2)
+    monkeypatch.setattr(oddities, "_ODD_NAMED", 2)
     reading.ensemble.write(*(MakeNode(f"/brokers/topics/odd-{n}", TOPIC + b"}") for n in range(5)))
 
     reading.load()
