@@ -83,6 +83,12 @@ ELECTION = (
     _gauge("settings_pending_restart", "Settings changed in the configuration that count only after a restart."),
     _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
     _counter("elections_won", "Elections that this process has won."),
+    _counter("challenges", "Challenges of a leader that gave this process no sign of life, by outcome.", "outcome"),
+    _counter("challenges_received", "Challenges by standbys that this process received while it led."),
+    _counter(
+        "replaced_alive",
+        "Times that this process was replaced because it left a challenge unanswered for too long, although it lived.",
+    ),
     _counter("terms_ended", "Terms of this process that have ended, for any reason."),
     _gauge("term_started_timestamp_seconds", "Unix time at which the current term started; 0 while not leading."),
     _gauge("standby_partitions", "Partitions that this standby keeps in memory; 0 unless controller.standby.warm."),

@@ -16,6 +16,7 @@ from zk_layout.znodes import (
     acls,
     admin,
     brokers,
+    challenge,
     configs,
     controller,
     controller_ids,
@@ -56,6 +57,7 @@ Address = (
     | configs.UserConfigAddress
     | configs.UserClientConfigAddress
     | configs.ClientConfigAddress
+    | challenge.ChallengeAddress
     | features.FeatureAddress
     | migration.MigrationAddress
     | pause.PauseAddress
@@ -82,6 +84,7 @@ Value = (
     | controller.ControllerClaim
     | controller_ids.ControllerIds
     | ControllerEpoch
+    | challenge.Challenge
     | admin.LegacyReassignment
     | admin.PreferredElection
     | notifications.IsrChange
@@ -209,6 +212,8 @@ _ROWS = (
         controller.ControllerAddress, controller.ControllerClaim, controller.decode_claim, controller.encode_claim),
     Family("/controller_epoch",
         controller.ControllerEpochAddress, ControllerEpoch, controller.decode_epoch, controller.encode_epoch),
+    Family("/kafka_zk_controller/challenge",
+        challenge.ChallengeAddress, challenge.Challenge, challenge.decode, challenge.encode),
     Family("/kafka_zk_controller/controller_ids",
         controller_ids.ControllerIdsAddress, controller_ids.ControllerIds,
         controller_ids.decode, controller_ids.encode),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from controller import logs
+from controller.core.candidacy.challenger import OUTCOMES as CHALLENGE_OUTCOMES
 from controller.core.candidacy.migrating import MigrationPhase
 from controller.core.candidacy.phases import Phase
 from controller.core.comparing.judging import Outcome
@@ -40,6 +41,7 @@ def _single() -> Iterator[tuple[str, Iterable[str]]]:
     sent = [command.__name__ for command in get_args(commands.Command)]
     yield "phase", [phase.value for phase in Phase]
     yield "migration_phase", [phase.value for phase in MigrationPhase]
+    yield "challenges", CHALLENGE_OUTCOMES
     yield "zookeeper_transactions", OUTCOMES.values()
     yield "zookeeper_writes", [family.kind for family in FAMILIES]
     yield "broker_commands", sent

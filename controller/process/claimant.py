@@ -23,6 +23,7 @@ from controller.settings.claiming import ClaimSettings
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import handing_over, inspection
+from controller.zk.answering import Answering
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
@@ -87,6 +88,7 @@ class Claimant:
         """The phase of a migration to KRaft, as of the last look."""
         self._is_sure = False
         self._patience: asyncio.Timeout | None = None
+        self._answering: Answering | None = None
         self.bridge, self._session = self._new_session()
 
     @property
@@ -307,9 +309,15 @@ class Claimant:
             _log.info("pre-flight passed", **found)
 
     async def claim(
-        self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False, surpass: int = -1
+        self,
+        *,
+        replace: bool,
+        raise_by: int = 1,
+        replaces_ours: bool = False,
+        surpass: int = -1,
+        unanswered: events.Unanswered | None = None,
     ) -> events.ClaimOutcome:
-        """Try to become the controller, and return the outcome.
+        """Try to become the controller, and return the outcome. With `unanswered`, only instead of that leader.
 
         Checks first for whatever would end the term at once: a claim that is won and given up again raises the epoch.
         """
@@ -321,17 +329,32 @@ class Claimant:
                     return events.Lost(reason, needs_mending=True)
                 with contextlib.suppress(Refused):  # the term reports what it cannot write
                     await self._session.prepare()
-            outcome = await self._session.claim(
-                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours, surpass=surpass
-            )
+            if unanswered is None:
+                outcome = await self._session.claim(
+                    self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours, surpass=surpass
+                )
+            else:
+                outcome = await self._session.claim_unanswered(
+                    self._registration, unanswered, raise_by=raise_by, surpass=surpass
+                )
         except SessionEnded as error:
             return events.ClaimFailed(str(error))
         except Refused as error:
             return events.Lost(str(error), needs_mending=True)
         self._is_sure = True
         if isinstance(outcome, events.Claimed):
+            self._answer_challenges(outcome)
             await self._read_cluster_id()
         return outcome
+
+    def _answer_challenges(self, claimed: events.Claimed | None) -> None:
+        """Answer standbys as the leader that has this claim, and no more as the one before."""
+        if self._answering is not None:
+            self._answering.end()
+            self._answering = None
+        if claimed is not None:
+            self._answering = Answering(self.bridge, self._own_id, claimed.fence_version, self._tell)
+            self._answering.begin()
 
     def doubt(self) -> None:
         """A term has failed, or the next session may show older data: repeat the checks before the next claim."""
@@ -371,6 +394,7 @@ class Claimant:
 
     async def give_up(self, claimed: events.Claimed) -> bool:
         """Delete `/controller` and our registration if they are still ours. False if ZooKeeper does not answer."""
+        self._answer_challenges(None)
         try:
             async with asyncio.timeout(self._give_up_s) as self._patience:
                 if self._may_be_named:

@@ -14,7 +14,17 @@ from msgspec.structs import replace
 
 from controller import logs
 from controller.core.candidacy.candidacy import FAILED, Candidacy
-from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, TakeOverChosen, Woken
+from controller.core.candidacy.challenger import Suspect
+from controller.core.candidacy.events import (
+    Challenged,
+    Claimed,
+    Event,
+    Lost,
+    StopAsked,
+    TakeOverChosen,
+    Unanswered,
+    Woken,
+)
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -31,7 +41,7 @@ from controller.core.candidacy.orders import (
 from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
 from controller.core.messages.commands import LiveBroker
-from controller.core.messages.effects import Notice
+from controller.core.messages.effects import Measured, Notice
 from controller.following.cluster import ClusterFollower
 from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
@@ -46,6 +56,8 @@ from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
 from controller.process import lifetime
 from controller.process.claimant import Claimant
+from controller.process.leader_pulse import LeaderPulse
+from controller.process.leader_watch import LeaderWatch, Pulse
 from controller.process.lifetime import Alarm
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, listener_access, wants_users
 from controller.process.machine_settings import watched_in_term
@@ -205,6 +217,8 @@ class Daemon:
                 self._in_force.settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
             )
         )
+        pulse = LeaderPulse(self._cluster.registered, dialer, settings.listening.inter_broker)
+        self._leader_watch = self._watch_of(settings, pulse)
         self._standby = standby_of(settings, lambda: self._claimant.bridge, troubles)
         if self._standby is not None:
             self._monitoring.standby = self._standby.figures
@@ -218,6 +232,27 @@ class Daemon:
             http.address,
             troubles,
         )
+
+    def _watch_of(self, settings: Settings, pulse: Pulse) -> LeaderWatch:
+        """What challenges the leader while this process stands by."""
+        return LeaderWatch(
+            settings.claim,
+            lambda: self._claimant.bridge,
+            pulse,
+            self,
+            lambda outcome: self._monitoring.measured(Measured("challenges", 1, (outcome,))),
+            self._troubles,
+        )
+
+    @property
+    def suspect(self) -> Suspect | None:
+        """The leader that this replica may challenge."""
+        return self._candidacy.suspect
+
+    def replace(self, unanswered: Unanswered) -> bool:
+        """Claim instead of a leader that has not answered a challenge; False if this replica may not."""
+        self._happened(unanswered)
+        return self._candidacy.phase is Phase.CONTENDING
 
     async def live(self) -> int:
         """Stand by, lead, and stand by again until asked to stop; return the exit code."""
@@ -320,6 +355,7 @@ class Daemon:
         async with asyncio.TaskGroup() as tasks:
             parts = [self._claimant.reach(), self._announcing.keep(), self._cluster.follow(), self._quotas.follow()]
             parts.append(self._in_force.keep())
+            parts.append(self._leader_watch.keep())
             if self._users is not None:
                 parts.append(self._users.follow())
             if self._standby is not None:
@@ -332,7 +368,7 @@ class Daemon:
 
     def _happened(self, event: Event) -> None:
         """Pass an event to the candidacy. Orders that take time are queued."""
-        before = self._candidacy.phase
+        before, replaced = self._candidacy.phase, self._candidacy.challenges.times_replaced
         orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
         self._pause.note(self._candidacy.holder)
         if self._standby is not None:
@@ -340,6 +376,7 @@ class Daemon:
         if self._candidacy.phase is not before:
             self._since = time.time()
             self._service_manager.status(f"{self._candidacy.phase}: {self._candidacy.reason}")
+        self._note_challenges(event, was_replaced=self._candidacy.challenges.times_replaced > replaced)
         for order in orders:
             match order:
                 case Say(severity, text, details):
@@ -354,6 +391,15 @@ class Daemon:
                     self._orders.put_nowait(order)
                 case _:
                     assert_never(order)
+
+    def _note_challenges(self, event: Event, *, was_replaced: bool) -> None:
+        """Count what challenges meant to this process as a leader, and see whom it may challenge now."""
+        if was_replaced:
+            self._leader_watch.replaced()
+            self._monitoring.measured(Measured("replaced_alive"))
+        if isinstance(event, Challenged):
+            self._monitoring.measured(Measured("challenges_received"))
+        self._leader_watch.look()
 
     async def _carry_out_orders(self, tasks: asyncio.TaskGroup) -> int:
         """Carry out orders one at a time. A claim runs beside them, so that an exit need not wait for its outcome."""
@@ -379,12 +425,15 @@ class Daemon:
                 raise_by=order.raise_by,
                 replaces_ours=order.replaces_ours,
                 surpass=order.surpass,
+                unanswered=order.unanswered,
             )
         except Exception as error:
             _log.exception("a claim failed; trying again later")
             outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
         if isinstance(outcome, Claimed):
             self._terms.won(outcome)
+        if order.unanswered is not None:
+            self._leader_watch.settled(is_won=isinstance(outcome, Claimed))
         self._happened(outcome)
 
     async def _carry_out(self, order: TermOrder) -> None:

@@ -87,6 +87,7 @@ class ReplicaZnode:
             self._host,
             self._http,
             status.is_paused,
+            answers_challenges=True,
         )
         if bridge is None or not bridge.session or self._written == (bridge.session, wanted):
             return

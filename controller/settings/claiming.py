@@ -21,7 +21,7 @@ class ClaimSettings(Struct, frozen=True):
         the keys that the operator has set; nothing is taken from the brokers for them.
 
     Units:
-        `request_timeout_s` is Kafka's `request.timeout.ms`.
+        `request_timeout_s` is Kafka's `request.timeout.ms`. `challenge_timeout_s`: 0 if no leader is challenged.
     """
 
     own_id: BrokerId
@@ -30,6 +30,7 @@ class ClaimSettings(Struct, frozen=True):
     protocol: str
     request_timeout_s: float
     given: frozenset[str]
+    challenge_timeout_s: float = 0.0
 
 
 def claim_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> ClaimSettings:
@@ -41,6 +42,7 @@ def claim_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings)
         protocol=values.text("inter.broker.protocol.version"),
         request_timeout_s=values.seconds("request.timeout.ms"),
         given=values.given,
+        challenge_timeout_s=values.seconds("controller.challenge.timeout.ms"),
     )
 
 

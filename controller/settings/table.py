@@ -119,6 +119,14 @@ SETTINGS: tuple[Setting, ...] = (
         "partition. Not together with journal.dir, whose terms must read everything.",
     ),
     ours(
+        "controller.challenge.timeout.ms",
+        number(0),
+        0,
+        "How long a leader of ours that gives a standby no sign of life may leave the standby's challenge in ZooKeeper "
+        "unanswered before it is replaced. 0: this replica challenges no leader, and one that dies is replaced when "
+        "its session ends. See docs/operations.md for what to set.",
+    ),
+    ours(
         "controller.preflight.tolerate",
         names("permissions", "brokers", "rack", "protocol", "authorizer", "advertised-listeners"),
         None,

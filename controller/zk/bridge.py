@@ -168,13 +168,21 @@ class Bridge:
             self._drain()
         self._drop_waiting("closed")
 
-    def submit(self, request: Request, done: Done) -> None:
-        """Send a request after all earlier ones; `done` is called on the event loop, in session order."""
-        self._waiting.append(_Call(self, request, done))
-        self._send_waiting()
+    def submit(self, request: Request, done: Done, *, ahead: bool = False) -> None:
+        """Send a request after all earlier ones; `done` is called on the event loop, in session order.
 
-    async def ask(self, request: Request) -> Reply:
-        """Send a request and return the answer, or the server's error code.
+        `ahead`: send it before all that wait to be sent, however many are in flight. Until watches are restored after a
+        lost connection it takes its turn: whoever gets its answer must know of each change before.
+        """
+        call = _Call(self, request, done)
+        if ahead and self._is_open and self._restore_since is None:
+            self._send(call)
+        else:
+            self._waiting.append(call)
+            self._send_waiting()
+
+    async def ask(self, request: Request, *, ahead: bool = False) -> Reply:
+        """Send a request, as `submit` does, and return the answer, or the server's error code.
 
         Raises:
             Disconnected, SessionEnded: no answer came.
@@ -185,13 +193,13 @@ class Bridge:
             if not future.done():
                 future.set_result(reply)
 
-        self.submit(request, done)
+        self.submit(request, done, ahead=ahead)
         reply = await future
         if reply.failure is not None:
             raise reply.failure
         return reply
 
-    async def read(self, request: Request) -> Reply:
+    async def read(self, request: Request, *, ahead: bool = False) -> Reply:
         """Send a repeatable request, again whenever the connection is lost, and return the answer.
 
         Raises:
@@ -199,13 +207,13 @@ class Bridge:
         """
         while True:
             try:
-                return await self.ask(request)
+                return await self.ask(request, ahead=ahead)
             except Disconnected:
                 await asyncio.sleep(0.01)  # the next attempt waits for the connection
 
-    async def get(self, path: str, *, watch: bool = False) -> tuple[Node | None, Zxid]:
+    async def get(self, path: str, *, watch: bool = False, ahead: bool = False) -> tuple[Node | None, Zxid]:
         """A znode, or None, and the zxid of that answer. A missing znode gets no watch."""
-        reply = await self.read(GetData(self.full(path), watch))
+        reply = await self.read(GetData(self.full(path), watch), ahead=ahead)
         self._only(reply, protocol.NO_NODE, path)
         return reply.value, reply.zxid
 

@@ -32,7 +32,7 @@ class ReadOnlyBridge(Bridge):
         super().__init__(settings, client)
         kazoo_internals.send_only(self._client, READING)
 
-    def submit(self, request: Request, done: Done) -> None:
+    def submit(self, request: Request, done: Done, *, ahead: bool = False) -> None:
         """Send a request that reads.
 
         Raises:
@@ -40,4 +40,4 @@ class ReadOnlyBridge(Bridge):
         """
         if request.type not in READING:
             raise WouldWrite(f"{type(request).__name__} is not sent: this process only reads")
-        super().submit(request, done)
+        super().submit(request, done, ahead=ahead)

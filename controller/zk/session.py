@@ -27,6 +27,7 @@ from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, ZnodeVersion
 from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration
+from zk_layout.znodes.challenge import UNANSWERED, ChallengeAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.release import ReleaseAddress
@@ -152,8 +153,7 @@ class Session:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
                 return events.Lost(f"another process raised the controller epoch to {epoch} first")
-            raised = max(epoch + raise_by, surpass + 1)
-            attempted = ControllerEpoch(raised if raised <= HIGHEST_EPOCH else epoch + 1)
+            attempted = _raised(epoch, raise_by, surpass)
             election = self._election(view, registration, attempted)
             try:
                 reply = await self._bridge.ask(protocol.transaction(election))
@@ -164,10 +164,45 @@ class Session:
                 continue
             self._same_session(session)
             if _is_accepted(reply):
-                czxid = reply.zxid if view.registration is None else view.registration.stat.czxid
-                return events.Claimed(attempted, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
+                return _claimed(view, attempted, reply)
             is_in_doubt = False
             await self._refused(reply, election)
+
+    async def claim_unanswered(
+        self, registration: Registration, unanswered: events.Unanswered, *, raise_by: int = 1, surpass: int = -1
+    ) -> events.Claimed | events.Lost | events.IdClash:
+        """Replace the leader that we have challenged, in one transaction that removes our challenge, and fails if it
+        has been answered or if another controller leads. It is tried once, ahead of all requests that wait to be sent:
+        if ZooKeeper is lost meanwhile, the leader may have had no chance to answer.
+
+        Raises:
+            SessionEnded: the session has expired; nothing is held.
+            Refused: ZooKeeper does not let us.
+        """
+        session = self._bridge.session
+        view = await self._view(ahead=True)
+        self._same_session(session)
+        if view.epoch is None or view.epoch.stat.version != unanswered.epoch_version:
+            return events.Lost("another controller leads")
+        obstacle = self._obstacle(view, registration, session, replace=False, replaces_ours=True)
+        if obstacle is not None:
+            return obstacle
+        attempted = _raised(unanswered.epoch, raise_by, surpass)
+        removal = protocol.Delete(self._bridge.full(ChallengeAddress.path), UNANSWERED)
+        election = [removal, *self._election(view, registration, attempted)]
+        try:
+            reply = await self._bridge.ask(protocol.transaction(election), ahead=True)
+        except Disconnected:
+            view = await self._view()
+            self._same_session(session)
+            return self._adopted(view, attempted, session) or events.Lost("ZooKeeper was lost during the claim")
+        self._same_session(session)
+        if _is_accepted(reply):
+            return _claimed(view, attempted, reply)
+        await self._refused(reply, election)
+        refused = protocol.refusal(reply.value) if reply.code == protocol.OK else None
+        has_answered = refused is not None and refused[0] == 0
+        return events.Lost("the leader has answered the challenge" if has_answered else "another controller leads")
 
     async def _refused(self, reply: Reply, election: Sequence[protocol.Operation]) -> None:
         """Go on if the next look can show the cause; raise anything else."""
@@ -214,11 +249,10 @@ class Session:
                 raise Refused(_CONTROLLER.path, reply.code)
             is_fenced = was_holder and protocol.refusal(reply.value) == (0, protocol.BAD_VERSION)
 
-    async def _view(self) -> _View:
-        bridge = self._bridge
+    async def _view(self, *, ahead: bool = False) -> _View:
         # The epoch first: any claim after it was read raises the epoch, which makes our transaction fail.
         (epoch, _), (holder, _), (registration, _) = await asyncio.gather(
-            bridge.get(_EPOCH.path), bridge.get(_CONTROLLER.path), bridge.get(self._own_path)
+            *(self._bridge.get(path, ahead=ahead) for path in (_EPOCH.path, _CONTROLLER.path, self._own_path))
         )
         return _View(holder, epoch, registration)
 
@@ -377,6 +411,18 @@ class Session:
         asked = None if node is None else catalog.decode(_SWITCHOVER, node.data)
         is_for_us = isinstance(asked, Switchover) and asked.to == self._own_id
         return SessionId(node.stat.owner) if node is not None and is_for_us else None
+
+
+def _raised(epoch: int, raise_by: int, surpass: int) -> ControllerEpoch:
+    raised = max(epoch + raise_by, surpass + 1)
+    return ControllerEpoch(raised if raised <= HIGHEST_EPOCH else epoch + 1)
+
+
+def _claimed(view: _View, epoch: ControllerEpoch, reply: Reply) -> events.Claimed:
+    """The claim that this reply has accepted."""
+    assert view.epoch is not None
+    czxid = reply.zxid if view.registration is None else view.registration.stat.czxid
+    return events.Claimed(epoch, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
 
 
 def _known(epoch_node: Node | None) -> ControllerEpoch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import brokers, elections, moves, observing, rights, standing, topics, turns
+from tests.mutants import brokers, challenges, elections, moves, observing, rights, standing, topics, turns
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,6 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *topics.MUTANTS,
     *turns.MUTANTS,
     *standing.MUTANTS,
+    *challenges.MUTANTS,
     *rights.MUTANTS,
     *observing.MUTANTS,
 )

@@ -15,7 +15,7 @@ from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID, INT32_MAX
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes import brokers, notifications, pause, release, replica_deletions, switchover, topics
+from zk_layout.znodes import brokers, challenge, notifications, pause, release, replica_deletions, switchover, topics
 from zk_layout.znodes import replicas as znodes_of_replicas
 from zk_layout.znodes.acls import (
     AclAddress,
@@ -209,7 +209,9 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
         texts,
         texts,
         st.booleans(),
+        st.booleans(),
     ),
+    challenge.ChallengeAddress(): st.builds(challenge.Challenge, ids, st.integers(0, 2**45)),
     switchover.SwitchoverAddress(): st.builds(switchover.Switchover, ids, texts, st.integers(0, 2**45)),
     pause.PauseAddress(): st.builds(pause.Pause, texts, st.integers(0, 2**45), texts),
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
@@ -230,7 +232,7 @@ WITHOUT_DATA: tuple[catalog.Address, ...] = (
 )
 ALL = (*VALUES, *WITHOUT_DATA)
 KINDS = (
-    "Acl AclChange Broker ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
+    "Acl AclChange Broker Challenge ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
     "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
     "LegacyReassignment LogDirEvent Migration Partition Partitions Pause PreferredElection ProducerIdBlock "
     "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from controller.core.candidacy.challenger import Heard, Unheard
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.machine import Machine
@@ -41,6 +42,7 @@ from controller.http.status import Status
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
+from controller.process.leader_pulse import PATIENCE_S
 from controller.process.machine_settings import watched_in_term
 from controller.process.replica_znode import ReplicaZnode
 from controller.process.term import TermParts
@@ -67,7 +69,8 @@ if TYPE_CHECKING:
 CLAIM = "/controller"
 RELEASED = "/kafka_zk_controller/released"
 SWITCHOVER = "/kafka_zk_controller/switchover"
-OWN = (SWITCHOVER, "/kafka_zk_controller/replicas")
+CHALLENGE = "/kafka_zk_controller/challenge"
+OWN = (SWITCHOVER, CHALLENGE, "/kafka_zk_controller/replicas")
 PROTOCOL = "3.9"
 NOT_ANSWERED = None
 DRAIN_LOOK_S = 0.05
@@ -84,7 +87,9 @@ class Role(StrEnum):
 
 
 @lru_cache
-def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float) -> Settings:
+def settings_of(
+    own_id: BrokerId, take_over: TakeOver, session_timeout_s: float, challenge_timeout_s: float = 0.0
+) -> Settings:
     """The settings in one replica's file."""
     given = {
         "zookeeper.connect": "simulated:2181",
@@ -93,6 +98,7 @@ def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float)
         "listeners": f"PLAINTEXT://controller-{own_id}:9092",
         "inter.broker.protocol.version": PROTOCOL,
         "controller.takeover": take_over.value,
+        "controller.challenge.timeout.ms": round(challenge_timeout_s * 1000),
         "controller.drain.timeout.ms": 1000,
         "http.port": 0,
     }
@@ -223,6 +229,54 @@ class Listener:
         """Send an `Answer`."""
         self._controller.world.checker.effect(self._controller, answer)
         self.asks.pop(answer.call)(answer.reply)
+
+
+class Pulse:
+    """Replaces `controller.process.leader_pulse`: a question to the leader's event loop, without a connection."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._world = controller.world
+        self._connection: tuple[BrokerId, int] | None = None  # to this life of a process
+
+    async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
+        """Whether it answers within a moment. A process that does not run refuses at once."""
+        asked = self._world.controllers.get(leader)
+        if asked is None:
+            return None
+        answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if leader not in self._world.network.deaf:
+            self._later(lambda: self._arrives(asked, answered))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                is_alive = await answered
+        except TimeoutError:
+            is_alive = False
+        before, now = self._connection, (leader, asked.life)
+        was_connected = before is not None and before[0] == leader
+        if not is_alive:
+            self._connection = (leader, 0) if was_connected else None
+            return Unheard()
+        self._connection = now
+        return Heard(is_reopened=was_connected and before != now)
+
+    def _arrives(self, asked: Controller, answered: asyncio.Future[bool]) -> None:
+        if asked.is_up:
+            asked._loop.call_soon_threadsafe(self._later, partial(_tell, answered, True))
+        else:
+            self._later(partial(_tell, answered, False))
+
+    def _later(self, act: Callable[[], None]) -> None:
+        """A message arrives, or gets lost."""
+        if not self._world.network.is_lost():
+            self._world.clock.after(self._world.network.delay(), act)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _tell(answered: asyncio.Future[bool], is_alive: bool) -> None:
+    if not answered.done():
+        answered.set_result(is_alive)
 
 
 class NoExporter:
@@ -387,6 +441,7 @@ class Process(Daemon):
         listener: Any = controller.listener
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
+        self._leader_watch = self._watch_of(settings, Pulse(controller))
         following = ClusterFollower if controller.observes else Unled
         self.cluster = self._cluster = following(lambda: self.claimant.bridge)
         self._standby = self._new_standby()
@@ -552,7 +607,7 @@ class Controller:
         self.crash_at_commit, self.crash_in_turn, self.at_next_commit, self.at_next_claim = 0, False, None, None
         self.world.say(self.name, "starts")
         plan = self.world.plan
-        settings = settings_of(self.own_id, plan.take_over, plan.session_timeout_s)
+        settings = settings_of(self.own_id, plan.take_over, plan.session_timeout_s, plan.challenge_timeout_s)
         if self.observes:
             settings = replace(settings, candidacy=replace(settings.candidacy, take_over=TakeOver.NEVER))
         self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]

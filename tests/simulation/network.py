@@ -32,6 +32,8 @@ class Network:
         self.random = random
         self.loss = 0.0
         self.slow: dict[BrokerId, float] = {}
+        self.deaf: set[BrokerId] = set()  # controllers that cannot be asked whether they live
+        self.servers_stand_still_until = 0.0  # ZooKeeper's: what clients send is carried out later
 
     def delay(self) -> float:
         """The delay of one message: mostly short, now and then long."""
@@ -157,7 +159,8 @@ class Line:
         """From the client to the server."""
         if self.is_open:
             self._sent.append(frame)
-            self._arrives_at = max(self._arrives_at, self._clock.now + self._network.delay())
+            arrives_at = self._clock.now + self._network.delay()
+            self._arrives_at = max(self._arrives_at, arrives_at, self._network.servers_stand_still_until)
             self._clock.after(self._arrives_at - self._clock.now, self._arrive)
 
     def answer(self, frame: bytes) -> None:

@@ -107,6 +107,7 @@ class Plan(Struct, frozen=True):
     rebalance_every_s: float | None
     take_over: TakeOver
     session_timeout_s: float = 6.0
+    challenge_timeout_s: float = 0.0
     writes_a_transaction: int = WRITES_A_TRANSACTION
     observers: int = 0
     warm_standby: bool = False

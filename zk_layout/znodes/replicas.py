@@ -1,7 +1,8 @@
 """Which replicas of this controller run, and in which state is each?
 
 Our own ephemeral znodes `/kafka_zk_controller/replicas/<broker.id>`, each written by the replica itself, for people
-and tools. A leader that stops finds its successor among them; no other decision rests on them.
+and tools. A leader that stops finds its successor among them, and a standby whether the leader answers a challenge; no
+other decision rests on them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Replica(Struct, frozen=True):
 
     Shape:
         `phase` and `reason` are those of `/leader`, `http` is the address of its HTTP port, empty without one.
-        `is_paused`: it begins no move, now or if it leads.
+        `is_paused`: it begins no move, now or if it leads. `answers_challenges`: as a leader it answers the challenges
+        of standbys; a leader that does not say so is never challenged.
 
     Units:
         `since_ms`, when the phase began, is in milliseconds since 1970.
@@ -44,6 +46,7 @@ class Replica(Struct, frozen=True):
     host: str = ""
     http: str = ""
     is_paused: bool = False
+    answers_challenges: bool = False
 
 
 decode = json_decoder(Replica)

@@ -12,7 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core.candidacy import orders
+from controller.core.candidacy.challenged import Challenges
+from controller.core.candidacy.challenger import Suspect, suspect_of
 from controller.core.candidacy.events import (
+    ChallengeAnswered,
+    Challenged,
+    ChallengeEvent,
     Claimed,
     ClaimFailed,
     ClaimOutcome,
@@ -38,29 +43,22 @@ from controller.core.candidacy.events import (
     TermLoaded,
     TermSessionEnded,
     TermSurpassed,
+    Unanswered,
     Unreachable,
     Unsound,
     Watching,
     Woken,
 )
-from controller.core.candidacy.holder import KnownHolder, named
+from controller.core.candidacy.holder import KnownHolder, is_native, named, why_waiting
 from controller.core.candidacy.pauses import Pauses
-from controller.core.candidacy.phases import Phase, TakeOver, Why
+from controller.core.candidacy.phases import GONE, IN_TERM, NO_CLAIM, SILENT, STARTING, WATCHING, Phase, TakeOver, Why
 from zk_layout.bounds import HIGHEST_SURPASSED_EPOCH
 from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
 
 OK, FAILED = 0, 1
 
-STARTING = "starting"
-WATCHING = "watching /controller"
 OVERTAKING = 1000  # epochs at once, so that few terms are enough to pass whatever brokers remember
-GONE = "the ZooKeeper session expired, and this process' claim and registration with it"
-NO_CLAIM = "this process no longer holds /controller"
-SILENT = "ZooKeeper has been silent for longer than a session lasts"
-
-
-_IN_TERM = (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RENEWING, Phase.RESIGNING)
 
 
 class CandidacySettings(Struct, frozen=True):
@@ -89,6 +87,7 @@ class Candidacy:
         self._is_outranked = False
         self._surpass = ControllerEpoch(-1)  # the highest epoch that partitions' states are known to carry
         self._pauses = Pauses()
+        self.challenges = Challenges()
         self._silent_at: float | None = None
         self._finish_at: float | None = None
         self._alarm: float | None = None
@@ -109,6 +108,7 @@ class Candidacy:
             self._renew(now)
             self._give_up_what_is_owed(now)
             self._contend(now)
+            self.challenges.unanswered = None
             self._set_alarm()
         return self._orders
 
@@ -118,11 +118,15 @@ class Candidacy:
         return self._known.holder
 
     @property
+    def suspect(self) -> Suspect | None:
+        """The leader, if it is another replica of ours and this one may lead instead; None otherwise."""
+        return suspect_of(self.holder) if self.holder is not None and self._may_claim(self.holder) else None
+
+    @property
     def is_ready(self) -> bool:
         """Whether the replica leads, or could lead if it had to and ever claims."""
-        phase = self.phase
         would_lead = self._is_watching and self._unsound is None and self.holder is not None
-        return phase is Phase.ACTIVE or (phase is Phase.STANDBY and would_lead)
+        return self.phase is Phase.ACTIVE or (self.phase is Phase.STANDBY and would_lead)
 
     @property
     def reason(self) -> str:
@@ -132,11 +136,7 @@ class Candidacy:
             return self._why
         if seen is None or self._unsound is not None:
             return self._unsound or self._known.why_blind
-        if seen.is_released:
-            return Why.RELEASED.value
-        if _is_native(seen) and self._settings.take_over is TakeOver.WHEN_VACANT:
-            return f"{named(seen)}, and controller.takeover={TakeOver.WHEN_VACANT} waits until it is vacant"
-        return self._why
+        return why_waiting(seen, self._settings.take_over) or self._why
 
     # what happens
 
@@ -148,6 +148,8 @@ class Candidacy:
                 self._claim_settled(event, now)
             case TermLoaded() | TermDrained() | TermFailed() | TermSurpassed() | TermSessionEnded():
                 self._term_changed(event, now)
+            case TakeOverChosen() | Challenged() | ChallengeAnswered() | Unanswered():
+                self._informed(event)
             case StopAsked(reason):
                 self._stop_asked(reason, now)
             case Watching() | Unsound() | ProtocolChanged() | Unreachable() | StartRefused():
@@ -155,16 +157,16 @@ class Candidacy:
             case NotGivenUp():
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # else the new term took over what was left
                     self._give_up_at = now + self._settings.session_timeout_s
-            case TakeOverChosen(take_over):
-                self._choose(take_over)
             case Woken():
                 self._alarm = None
             case _:
                 assert_never(event)
 
-    def _choose(self, take_over: TakeOver) -> None:
-        if self._settings.take_over is not TakeOver.NEVER:
-            self._settings = replace(self._settings, take_over=take_over)
+    def _informed(self, event: TakeOverChosen | ChallengeEvent) -> None:
+        if not isinstance(event, TakeOverChosen):
+            self.challenges.happened(event, leads=self.phase in IN_TERM)
+        elif self._settings.take_over is not TakeOver.NEVER:
+            self._settings = replace(self._settings, take_over=event.take_over)
 
     def _started(self, event: StartEvent, now: float) -> None:
         match event:
@@ -223,14 +225,14 @@ class Candidacy:
                 assert_never(event)
 
     def _seen(self, seen: HolderSeen, now: float) -> None:
-        self._orders += self._known.seen(seen)
+        self._orders += (*self._known.seen(seen), *self.challenges.seen(seen))
         if isinstance(seen.holder, ControllerClaim) and seen.holder.kraft_epoch is not None:
             self._must_surpass(seen.holder.kraft_epoch)  # it writes this epoch into partitions' states
         if self.phase is Phase.STANDBY and self._known.is_change and isinstance(seen.holder, ControllerClaim):
             self._why = named(seen)
         if not seen.is_mine:  # our own claims are no news
             self._pauses.looked(is_another=self._known.is_another)
-        if not _is_native(seen):
+        if not is_native(seen):
             self._pauses.native_went()
         elif self._known.is_change:
             self._pauses.native_came(now)
@@ -265,6 +267,7 @@ class Candidacy:
 
     def _won(self, epoch: ControllerEpoch, now: float) -> None:
         self._epoch, self._give_up_at, self._is_outranked, self._renewal = epoch, None, False, None
+        self.challenges.term_began()
         self._pauses.won(now)
         if self._is_session_new:
             self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
@@ -381,7 +384,7 @@ class Candidacy:
     def _judge_holder(self, now: float) -> None:
         """End the term if the holder of `/controller` requires it."""
         seen = self.holder
-        if seen is None or self.phase not in _IN_TERM:
+        if seen is None or self.phase not in IN_TERM:
             return
         if not seen.is_mine:
             # A holder seen before our claim has a lower epoch.
@@ -405,8 +408,8 @@ class Candidacy:
         """End this term. After a short term, pause so that other replicas claim first."""
         if self.phase is Phase.RESIGNING:
             self._end(why, detail, OK, orders.Release() if why is Why.DEPOSED else orders.Abandon())
-        elif self.phase in _IN_TERM:
-            self._go(Phase.STANDBY, why, detail)
+        elif self.phase in IN_TERM:
+            self._go(Phase.STANDBY, why, self.challenges.deposed(detail) if why is Why.DEPOSED else detail)
             self._orders.append(orders.Abandon())
             self._pauses.term_failed(now)
 
@@ -445,16 +448,15 @@ class Candidacy:
         self._is_session_new = False
         self._go(Phase.CONTENDING, why, named(self.holder))
         # If no other controller has raised the epoch, brokers remember one that ZooKeeper has lost.
-        is_behind = self._is_outranked and self.holder.epoch <= self._epoch
-        replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why is Why.SWITCHOVER
-        self._orders.append(orders.Claim(replace, OVERTAKING if is_behind else 1, replaces_ours, self._surpass))
+        raise_by = OVERTAKING if self._is_outranked and self.holder.epoch <= self._epoch else 1
+        replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why in (Why.SWITCHOVER, Why.SILENT)
+        unanswered = self.challenges.unanswered if why is Why.SILENT else None
+        self._orders.append(orders.Claim(replace, raise_by, replaces_ours, self._surpass, unanswered))
 
     def _reason_to_claim(self) -> Why | None:
         """The reason to claim, ignoring pauses; None if the replica may not claim."""
         seen = self.holder
-        if self.phase is not Phase.STANDBY or seen is None or seen.is_released:
-            return None
-        if self._settings.take_over is TakeOver.NEVER or not self._is_watching or self._unsound is not None:
+        if seen is None or not self._may_claim(seen):
             return None
         if seen.is_mine:
             return Why.LEFT_OVER  # the session outlived the term
@@ -462,8 +464,14 @@ class Candidacy:
             return Why.VACANT
         if isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours:
             # A pause keeps leaders where they are, not one that stops.
-            return Why.SWITCHOVER if seen.is_named or (seen.is_wanted and seen.pause is None) else None
+            if seen.is_named or (seen.is_wanted and seen.pause is None):
+                return Why.SWITCHOVER
+            return Why.SILENT if self.challenges.is_silent(seen) else None
         return Why.NATIVE if self._settings.take_over is TakeOver.ALWAYS else None
+
+    def _may_claim(self, seen: HolderSeen) -> bool:
+        is_fit = self._settings.take_over is not TakeOver.NEVER and self._is_watching and self._unsound is None
+        return self.phase is Phase.STANDBY and is_fit and not seen.is_released
 
     def _set_alarm(self) -> None:
         if self.phase is Phase.ENDED:
@@ -489,7 +497,3 @@ class Candidacy:
 
     def _say(self, severity: orders.Severity, text: str, **details: str) -> None:
         self._orders.append(orders.Say(severity, text, details))
-
-
-def _is_native(seen: HolderSeen) -> bool:
-    return isinstance(seen.holder, ControllerClaim) and not seen.holder.is_ours

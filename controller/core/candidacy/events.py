@@ -173,5 +173,35 @@ class Woken(Struct, frozen=True):
     """The time of the last `WakeAt` has come."""
 
 
+class Challenged(Struct, frozen=True):
+    """A standby doubts that this leader lives, and the answer has been sent."""
+
+
+class ChallengeAnswered(Struct, frozen=True):
+    """The answer has come in time, or is not wanted any more."""
+
+
+class Unanswered(Struct, frozen=True):
+    """The leader with this epoch has not answered our challenge in time, which still stands.
+
+    Shape:
+        `epoch_version` is the version of `/controller_epoch` when the challenge began.
+    """
+
+    epoch: ControllerEpoch
+    epoch_version: ZnodeVersion
+
+
+ChallengeEvent = Challenged | ChallengeAnswered | Unanswered
 StartEvent = Watching | Unsound | ProtocolChanged | Unreachable | StartRefused
-Event = StartEvent | SessionEvent | ClaimOutcome | TermEvent | NotGivenUp | StopAsked | TakeOverChosen | Woken
+Event = (
+    StartEvent
+    | SessionEvent
+    | ClaimOutcome
+    | TermEvent
+    | ChallengeEvent
+    | NotGivenUp
+    | StopAsked
+    | TakeOverChosen
+    | Woken
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from controller.core.candidacy.events import HolderSeen
 from controller.core.candidacy.orders import Say, Severity
+from controller.core.candidacy.phases import TakeOver, Why
 from zk_layout.codec import Malformed
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -74,3 +75,17 @@ def named(seen: HolderSeen) -> str:
     if isinstance(seen.holder, ControllerClaim):
         return f"broker {seen.holder.broker} holds /controller"
     return "/controller is vacant" if seen.holder is None else "/controller is unreadable"
+
+
+def is_native(seen: HolderSeen) -> bool:
+    """Whether another kind of controller leads: a broker's own, or a KRaft controller."""
+    return isinstance(seen.holder, ControllerClaim) and not seen.holder.is_ours
+
+
+def why_waiting(seen: HolderSeen, take_over: TakeOver) -> str | None:
+    """Why a replica that stands by would not claim whatever happened to the holder; None if it would."""
+    if seen.is_released:
+        return Why.RELEASED.value
+    if is_native(seen) and take_over is TakeOver.WHEN_VACANT:
+        return f"{named(seen)}, and controller.takeover={TakeOver.WHEN_VACANT} waits until it is vacant"
+    return None

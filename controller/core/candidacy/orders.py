@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from controller.core.candidacy.events import Unanswered
 from zk_layout.ids import ControllerEpoch
 
 
@@ -23,13 +24,14 @@ class Claim(Struct, frozen=True):
 
     Shape:
         The controller epoch rises by `raise_by`, or as far above the epoch `surpass` as needed. `replaces_ours`: even
-        from another replica of ours.
+        from another replica of ours. `unanswered`: only if our challenge still stands, unanswered.
     """
 
     replace: bool
     raise_by: int = 1
     replaces_ours: bool = False
     surpass: ControllerEpoch = ControllerEpoch(-1)
+    unanswered: Unanswered | None = None
 
 
 class BeginTerm(Struct, frozen=True):

@@ -26,12 +26,21 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
+IN_TERM = (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RENEWING, Phase.RESIGNING)
+STARTING = "starting"
+WATCHING = "watching /controller"
+GONE = "the ZooKeeper session expired, and this process' claim and registration with it"
+NO_CLAIM = "this process no longer holds /controller"
+SILENT = "ZooKeeper has been silent for longer than a session lasts"
+
+
 class Why(StrEnum):
     """Why a replica changes its phase."""
 
     VACANT = "/controller is vacant"
     NATIVE = "a broker's native controller holds /controller"
     SWITCHOVER = "this replica is asked to lead instead of another"
+    SILENT = "the leader has not answered a challenge"
     LEFT_OVER = "/controller holds a claim of ours that no term uses"
     WON = "the claim was accepted"
     LOST = "the claim was refused"

@@ -37,6 +37,7 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.challenge import ChallengeAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -282,6 +283,7 @@ class ClusterState:
                 | MigrationAddress()
                 | ReleaseAddress()
                 | SwitchoverAddress()
+                | ChallengeAddress()
             ):
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():

@@ -1,0 +1,60 @@
+"""Does the leader give a sign of life? It is asked for its versions, on a connection that is kept.
+
+Its event loop answers, so that a process that hangs gives none. What answers over a new connection, after one was lost,
+may be a process that was started again at the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from controller.connections.broker import Broken, BrokerConnection
+from controller.core.candidacy.challenger import Heard, Unheard
+from controller.core.messages.commands import LiveBroker
+from controller.server.relay import CLIENT_ID, BrokerDialer
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+PATIENCE_S: Final = 0.2
+OPENING_S: Final = 0.5
+
+
+class LeaderPulse:
+    """One connection to the leader's listener of a name, as brokers connect to it. `registered` finds its addresses."""
+
+    def __init__(
+        self, registered: Callable[[BrokerId], Awaitable[LiveBroker | None]], dialer: BrokerDialer, listener: str
+    ) -> None:
+        self._registered = registered
+        self._dialer = dialer
+        self._listener = listener
+        self._connection: tuple[Endpoint, BrokerConnection] | None = None
+
+    async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
+        """Whether the leader answers within a moment; None if there is no way to ask it."""
+        endpoint = await self._endpoint(leader)
+        if endpoint is None:
+            self.close()
+            return None
+        if self._connection is None or self._connection[0] != endpoint:
+            self.close()
+            self._connection = endpoint, BrokerConnection(self._dialer, endpoint)
+        connection = self._connection[1]
+        opened = connection.openings
+        try:
+            await connection.versions(PATIENCE_S if connection.is_open else OPENING_S, CLIENT_ID)
+        except Broken:
+            return Unheard()
+        return Heard(is_reopened=connection.openings > opened > 0)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection[1].drop()
+            self._connection = None
+
+    async def _endpoint(self, leader: BrokerId) -> Endpoint | None:
+        found = await self._registered(leader)
+        endpoints = () if found is None else found.endpoints
+        return next((e for e in endpoints if e.listener == self._listener and self._dialer.reaches(e)), None)

@@ -1,0 +1,145 @@
+"""Which servers give a sign of life, and what does each kind of silence cost?"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+
+from controller.brokers.dialing import PlaintextDialer
+from controller.core.candidacy.challenger import Heard, Unheard
+from controller.core.messages.commands import LiveBroker
+from controller.process.leader_pulse import OPENING_S, PATIENCE_S, LeaderPulse
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+LEADER = BrokerId(901)
+NO_ERROR_NO_VERSIONS = struct.pack(">hi", 0, 0)
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Every request, with no versions at all."""
+    while size := await reader.read(4):
+        request = await reader.readexactly(struct.unpack(">i", size)[0])
+        body = request[4:8] + NO_ERROR_NO_VERSIONS
+        writer.write(struct.pack(">i", len(body)) + body)
+
+
+async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request, and nothing more."""
+    size = struct.unpack(">i", await reader.readexactly(4))[0]
+    request = await reader.readexactly(size)
+    body = request[4:8] + NO_ERROR_NO_VERSIONS
+    writer.write(struct.pack(">i", len(body)) + body)
+    await reader.read()
+
+
+async def is_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """It takes what comes."""
+    await reader.read()
+
+
+async def hangs_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """It accepts, as a process that dies may."""
+    writer.close()
+
+
+class Leader:
+    """A server in place of the leader, and a pulse that asks it."""
+
+    def __init__(self, serve: Serve, *listeners: str) -> None:
+        self._serve = serve
+        self._listeners = listeners or ("PLAINTEXT",)
+        self.opened = 0
+
+    async def asked(self, times: int) -> list[tuple[Heard | Unheard | None, float]]:
+        """What the pulse says each time, and after how long."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.opened += 1
+            try:
+                await self._serve(reader, writer)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        known = LiveBroker(LEADER, tuple(Endpoint(name, "127.0.0.1", port, "PLAINTEXT") for name in self._listeners))
+
+        async def registered(leader: BrokerId) -> LiveBroker | None:
+            return known if leader == LEADER else None
+
+        pulse = LeaderPulse(registered, PlaintextDialer(), "PLAINTEXT")
+        said = []
+        clock = asyncio.get_running_loop().time
+        for _ in range(times):
+            began = clock()
+            said.append((await pulse.ask(LEADER), clock() - began))
+        assert await pulse.ask(BrokerId(902)) is None
+        pulse.close()
+        server.close()
+        return said
+
+
+def test_a_leader_that_answers_is_asked_again_over_the_same_connection() -> None:
+    leader = Leader(answers)
+
+    assert [heard for heard, _ in asyncio.run(leader.asked(3))] == [Heard()] * 3
+    assert leader.opened == 1
+
+
+def test_a_silent_leader_is_waited_for_a_moment_each_time() -> None:
+    said = asyncio.run(Leader(is_silent).asked(2))
+
+    assert [heard for heard, _ in said] == [Unheard(), Unheard()]
+    assert all(took_s >= OPENING_S * 0.9 for _, took_s in said)
+
+
+def test_a_leader_that_falls_silent_is_noticed_sooner_on_an_open_connection() -> None:
+    (first, _), (second, took_s) = asyncio.run(Leader(answers_once).asked(2))
+
+    assert (first, second) == (Heard(), Unheard())
+    assert took_s >= PATIENCE_S * 0.9
+
+
+def test_an_answer_over_a_new_connection_after_a_lost_one_may_be_another_process() -> None:
+    async def one_at_a_time(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = struct.unpack(">i", await reader.readexactly(4))[0]
+        request = await reader.readexactly(size)
+        body = request[4:8] + NO_ERROR_NO_VERSIONS
+        writer.write(struct.pack(">i", len(body)) + body)
+        await writer.drain()
+
+    said = [sign for sign, _ in asyncio.run(Leader(one_at_a_time).asked(4))]
+
+    assert said[0] == Heard()
+    assert Heard(is_reopened=True) in said[1:]
+    assert Heard() not in said[1:]
+
+
+def test_a_leader_that_hangs_up_gives_no_sign_of_life() -> None:
+    assert [heard for heard, _ in asyncio.run(Leader(hangs_up).asked(2))] == [Unheard(), Unheard()]
+
+
+def test_a_port_that_nobody_serves_gives_no_sign_of_life() -> None:
+    async def story() -> Heard | Unheard | None:
+        server = await asyncio.start_server(is_silent, "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+
+        async def registered(_: BrokerId) -> LiveBroker | None:
+            return LiveBroker(LEADER, (Endpoint("PLAINTEXT", "127.0.0.1", port, "PLAINTEXT"),))
+
+        return await LeaderPulse(registered, PlaintextDialer(), "PLAINTEXT").ask(LEADER)
+
+    assert asyncio.run(story()) == Unheard()
+
+
+def test_a_leader_without_the_listener_cannot_be_asked() -> None:
+    leader = Leader(answers, "OTHER")
+
+    assert asyncio.run(leader.asked(1))[0][0] is None
+    assert leader.opened == 0
