@@ -141,6 +141,11 @@ DELETIONS = (
 REASSIGNMENTS = (
     _gauge("moving_partitions", "Partitions with adding or removing replicas."),
     _gauge("legacy_reassignment_entries", "Unfinished entries of /admin/reassign_partitions."),
+    _gauge("waiting_moves_cluster", "Moves that wait because as many as allowed are in flight, or others come first."),
+    _gauge("waiting_moves_into", "Moves that wait because a broker receives as many as allowed."),
+    _gauge("waiting_moves_out", "Moves that wait because the leader of their partition sends as many as allowed."),
+    _gauge("waiting_moves_absent", "Moves that wait for a broker that is not alive."),
+    _gauge("waiting_moves_paused", "Moves that limits have kept waiting, and that a pause keeps from beginning."),
     _gauge(
         "unconfirmed_replica_deletions",
         "Replicas removed from an assignment whose broker has not confirmed that it deleted them.",

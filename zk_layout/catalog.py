@@ -34,6 +34,7 @@ from zk_layout.znodes import (
     replicas,
     switchover,
     topics,
+    waiting_moves,
 )
 
 Address = (
@@ -62,6 +63,7 @@ Address = (
     | migration.MigrationAddress
     | pause.PauseAddress
     | replica_deletions.ReplicaDeletionsAddress
+    | waiting_moves.WaitingMovesAddress
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
     | reassignment_status.ReassignmentStatusAddress
@@ -95,6 +97,7 @@ Value = (
     | migration.Migration
     | pause.Pause
     | replica_deletions.ReplicaDeletions
+    | waiting_moves.WaitingMoves
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
     | reassignments.FolderKeeper
@@ -197,6 +200,8 @@ _ROWS = (
     Family(rf"{replica_deletions.ROOT}/{_TOPIC}",
         replica_deletions.ReplicaDeletionsAddress, replica_deletions.ReplicaDeletions,
         replica_deletions.decode, replica_deletions.encode),
+    Family(rf"{waiting_moves.ROOT}/{_TOPIC}-{_NUMBER}",
+        waiting_moves.WaitingMovesAddress, waiting_moves.WaitingMoves, waiting_moves.decode, waiting_moves.encode),
     Family(reassignments.ROOT,
         reassignments.ReassignmentsAddress, reassignments.FolderKeeper,
         reassignments.decode_keeper, reassignments.encode_keeper),

@@ -22,6 +22,7 @@ from zk_layout.znodes import (
     reassignments,
     replica_deletions,
     topics,
+    waiting_moves,
 )
 
 # Created by Kafka's brokers when they start, and below that what only this controller needs.
@@ -41,6 +42,7 @@ PERSISTENT: Final = (
     notifications.LOG_DIR_EVENTS,
     producer_ids.ProducerIdBlockAddress().path,
     replica_deletions.ROOT,
+    waiting_moves.ROOT,
     reassignment_status.ROOT,
 )
 
@@ -80,7 +82,7 @@ _ALWAYS: Final = Watched(
     ),
     # A deletion requested again at once only shows in its data: the list of names never lacked it.
     families=(brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS),
-    listed_once=(reassignment_status.ROOT,),
+    listed_once=(waiting_moves.ROOT, reassignment_status.ROOT),
     paths=tuple(
         address.path
         for address in (

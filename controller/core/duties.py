@@ -15,6 +15,7 @@ from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
+from controller.core.reassignment.queue import MoveQueue
 from controller.core.scram.duty import ScramCredentials
 from controller.core.single_znodes.controller_ids import RecordedControllers
 from controller.core.single_znodes.delegation_tokens import DelegationTokens
@@ -43,16 +44,18 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     Earlier in a turn no duty depends on another: only `ForeignWrites` retracts, only `Brokers` amends, and all follow
     read-only changes.
     """
-    foreign, legacy = ForeignWrites(shared, memory.foreign_writes), LegacyZnode(shared, memory.legacy)
+    foreign, queue = ForeignWrites(shared, memory.foreign_writes), MoveQueue(shared, memory.queue)
+    legacy = LegacyZnode(shared, memory.legacy, queue)
     # These decide about single topics; their decisions about one topic form one step.
     deciders: tuple[TopicDuty, ...] = (
         IsrChanges(shared),
         Topics(shared, memory.topics),
         Elections(shared, memory.elections),
-        Moves(shared, memory.moves),
+        Moves(shared, memory.moves, queue),
     )
     if shared.settings.keeps_reassignment_znodes:
-        deciders = (*deciders, ReassignmentFolder(shared, memory.folder, legacy.is_later_than))
+        deciders = (*deciders, ReassignmentFolder(shared, memory.folder, queue, legacy.is_later_than))
+    deciders = (*deciders, queue)  # what znodes ask for comes first in a step: it is later
     comparing = (Comparison(shared),) if shared.settings.is_observing else ()
     return (
         foreign,

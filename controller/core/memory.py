@@ -5,7 +5,13 @@ from __future__ import annotations
 from controller.core.brokers.memory import BrokersMemory
 from controller.core.counts import CountsMemory
 from controller.core.elections.memory import ElectionsMemory
-from controller.core.reassignment.memory import FolderMemory, ForeignWritesMemory, LegacyMemory, MovesMemory
+from controller.core.reassignment.memory import (
+    FolderMemory,
+    ForeignWritesMemory,
+    LegacyMemory,
+    MovesMemory,
+    QueueMemory,
+)
 from controller.core.state.remembered import Remembered
 from controller.core.topics.memory import TopicsMemory
 from zk_layout.ids import BrokerId
@@ -19,6 +25,7 @@ class Memory:
         self.brokers = BrokersMemory(controllers={own_id: True})
         self.moves = MovesMemory()
         self.legacy = LegacyMemory()
+        self.queue = QueueMemory()
         self.folder = FolderMemory()
         self.foreign_writes = ForeignWritesMemory()
         self.elections = ElectionsMemory()
@@ -41,6 +48,7 @@ class Memory:
             out_of_patience=self.moves.out_of_patience,
             gathering=self.moves.gathering,
             legacy=self.legacy.entries,
+            waiting=self.queue.waiting,
             asked_by_child=self.folder.asked_by_child,
             overwritten=self.foreign_writes.overwritten,
             preferring=self.elections.preferring,

@@ -75,6 +75,8 @@ class MachineSettings(Struct, frozen=True):
         `writes_a_transaction` writes that belong together take several transactions. `software` identifies this
         controller to tools; the default is for journals that lack it. `is_observing`: it leads nothing and is not
         registered. Its transactions are never sent; each is answered by a conflict, which is no reason to wait.
+        `moves_at_once`, `moves_into_broker` and `moves_out_of_broker` limit the moves that copy and are in flight; None
+        is no limit.
     """
 
     own_id: BrokerId
@@ -105,6 +107,9 @@ class MachineSettings(Struct, frozen=True):
     acl_bytes: int = OPEN_ACL_BYTES
     software: str = "kafka-zk-controller 0.1"
     is_observing: bool = False
+    moves_at_once: int | None = None
+    moves_into_broker: int | None = None
+    moves_out_of_broker: int | None = None
 
 
 ADJUSTABLE = frozenset(
@@ -113,6 +118,9 @@ ADJUSTABLE = frozenset(
         "defaults",
         "deletion_patience_s",
         "imbalance_percentage",
+        "moves_at_once",
+        "moves_into_broker",
+        "moves_out_of_broker",
         "quota_window_s",
         "rebalance_every_s",
         "shutdown_redundancy",

@@ -337,6 +337,28 @@ SETTINGS: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "reassignment.moves.at.once",
+        number(0),
+        0,
+        "How many moves that copy may be in flight in the cluster; others wait. 0: no limit, as in Kafka. Set the same "
+        "limits on all replicas of the controller.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.into.broker",
+        number(0),
+        0,
+        "How many moves may copy to one broker at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.out.of.broker",
+        number(0),
+        0,
+        "How many moves may copy from one broker, which leads their partitions, at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
         "reassign.partitions.status.min.retention.ms",
         MILLISECONDS,
         86400000,

@@ -72,6 +72,9 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         status_retention_ms=values.number("reassign.partitions.status.min.retention.ms"),
         keeps_reassignment_znodes=values.flag("controller.reassignments.znodes"),
         authorizer=_authorizer(values),
+        moves_at_once=values.number("reassignment.moves.at.once") or None,
+        moves_into_broker=values.number("reassignment.moves.into.broker") or None,
+        moves_out_of_broker=values.number("reassignment.moves.out.of.broker") or None,
     )
 
 

@@ -18,7 +18,7 @@ from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId
 from zk_layout.watched import watched
-from zk_layout.znodes import brokers, reassignment_status
+from zk_layout.znodes import brokers
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.topics import Topic
 
@@ -59,9 +59,9 @@ async def until(holds: Callable[[], T | None], timeout_s: float = 15.0) -> T:
 
 def create_parents(client: KazooClient) -> None:
     """Create the znodes that exist before a controller reads."""
-    for parent in watched(follows_reassignments=False).parents:
+    what = watched(follows_reassignments=False)
+    for parent in (*what.parents, *what.listed_once):
         client.ensure_path(parent)
-    client.ensure_path(reassignment_status.ROOT)
 
 
 def topic_data(partitions: int) -> bytes:

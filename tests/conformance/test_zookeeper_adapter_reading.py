@@ -59,6 +59,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
     other.create("/isr_change_notification/isr_change_0000000001", b'{"version":1,"partitions":[]}')
     other.create("/log_dir_event_notification/log_dir_event_0000000000", b'{"version":1,"broker":1,"event":1}')
     other.create("/kafka_zk_controller/replica_deletions/t2", b'{"version":1,"topic_id":null,"replicas":{"0":[3]}}')
+    other.create("/kafka_zk_controller/waiting_moves/t2-0", b'{"version":1,"czxid":1,"moves":{}}')
     other.create("/admin/reassign_partitions", b'{"version":1,"partitions":[]}')
     other.create("/admin/reassign_partitions_status/7", b"a status that cannot be read is one all the same")
     with world.loaded(chunk=30) as (seen, *_):
@@ -84,6 +85,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
             "DefaultBrokerConfigAddress": 1,
             "TopicDeletionAddress": 1,
             "ReplicaDeletionsAddress": 1,
+            "WaitingMovesAddress": 1,
             "IsrChangeAddress": 1,
             "LogDirEventAddress": 1,
             "FeatureAddress": 1,

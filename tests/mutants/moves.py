@@ -14,6 +14,9 @@ STEPS = "controller/core/steps/steps.py"
 FOLDER = "controller/core/reassignment/folder.py"
 FOREIGN = "controller/core/reassignment/foreign_writes.py"
 PAUSING = "controller/core/reassignment/pausing.py"
+MOVES = "controller/core/reassignment/moves.py"
+QUEUE = "controller/core/reassignment/queue.py"
+WAITING = "controller/core/state/waiting_znodes.py"
 LEDGER = "controller/core/progress/ledger.py"
 
 MUTANTS = (
@@ -24,6 +27,30 @@ MUTANTS = (
         "self._until = dict(self._until)",
         (unit("settings_changed"),),
         "no world changes settings during a term",
+    ),
+    Mutant(
+        "takes a second request of one step for a redirection, though what it redirects is not written",
+        MOVES,
+        "            step.closed[number] = None\n",
+        "            pass\n",
+        (unit("move_queue"),),
+        unseen="where moves are not limited nothing follows; where they are, one world of hundreds has such requests",
+    ),
+    Mutant(
+        "keeps no room for a move until the outcome of its transaction is known",
+        QUEUE,
+        "is_sent = is_decided and bool(step.atoms) and step.waits_for is None",
+        "is_sent = False",
+        (unit("move_queue"),),
+        unseen="moves are limited in one world of five",
+    ),
+    Mutant(
+        "begins in a topic what waited in another of its name",
+        WAITING,
+        "value.czxid == topic.czxid",
+        "value.czxid <= topic.czxid",
+        (unit("move_queue"),),
+        unseen="a part goes with its topic, unless another process deletes the topic",
     ),
     Mutant(
         "holds back only what redirects a move while moves are paused",

@@ -56,6 +56,7 @@ from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, Requ
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress
 
 NAMES = (TopicName("a.b"), TopicName("a_b"))
 IDS = tuple(TopicId(f"{NAMES[0]}-{n}") for n in range(4))
@@ -90,6 +91,10 @@ def _owed(n: int) -> ReplicaDeletions:
     return ReplicaDeletions({NUMBERS[0]: _replicas(n)}, (*IDS, None)[n % 5])
 
 
+def _waiting(n: int) -> WaitingMoves:
+    return WaitingMoves(Zxid(n), {NUMBERS[0]: WaitingMove(_replicas(n), _replicas(n + 1), n)}, (*IDS, None)[n % 5])
+
+
 Make = Callable[[int], Value | None]
 # Which znodes there are beside topics and what is below them, and what they may say.
 LONE: Mapping[Address, Make] = {
@@ -100,6 +105,7 @@ LONE: Mapping[Address, Make] = {
     **{ReassignmentAddress(t, NUMBERS[0]): lambda n: Reassignment(_replicas(n)) for t in NAMES},
     **{ReassignmentStatusAddress(RequestId(r)): _status for r in (1, 5)},
     **{DelegationTokenAddress(t): lambda n: TokenTimes(n, n + 1) for t in ("t1", "t2")},
+    **{WaitingMovesAddress(t, PartNumber(0)): _waiting for t in NAMES},
     ReassignmentsAddress(): lambda n: FolderKeeper(ControllerEpoch(n)),
     StatusRootAddress(): StatusRoot,
     LegacyReassignmentAddress(): lambda n: LegacyReassignment((LegacyMove(*AT, _replicas(n)),)),

@@ -105,7 +105,7 @@ def decide_more(term: Term, target: Replicas) -> Iterator[object]:
         if mark is not None:
             yield deletion_writes.dropped(name, mark, topic, cluster)
             if topic is not None:
-                yield list(deletion_writes.end(topic, mark, cluster.config_version(name)))
+                yield list(deletion_writes.end(topic, mark, cluster))
     listed = list_reassignments.asked(ListReassignments(None), cluster, {})
     yield [list_reassignments.move(at, cluster, None) for at in listed]
     by_topic: dict[TopicName, dict[PartitionId, None]] = {}

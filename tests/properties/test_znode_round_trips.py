@@ -15,7 +15,17 @@ from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID, INT32_MAX
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes import brokers, challenge, notifications, pause, release, replica_deletions, switchover, topics
+from zk_layout.znodes import (
+    brokers,
+    challenge,
+    notifications,
+    pause,
+    release,
+    replica_deletions,
+    switchover,
+    topics,
+    waiting_moves,
+)
 from zk_layout.znodes import replicas as znodes_of_replicas
 from zk_layout.znodes.acls import (
     AclAddress,
@@ -197,6 +207,12 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     replica_deletions.ReplicaDeletionsAddress(TopicName("t")): st.builds(
         replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids
     ),
+    waiting_moves.WaitingMovesAddress(TopicName("a-1"), waiting_moves.PartNumber(2)): st.builds(
+        waiting_moves.WaitingMoves,
+        st.integers(0, 2**60),
+        st.dictionaries(ids, st.builds(waiting_moves.WaitingMove, replicas, replicas, st.integers(0, 2**60))),
+        st.none() | topic_ids,
+    ),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     znodes_of_replicas.ReplicaAddress(BrokerId(3)): st.builds(
@@ -236,7 +252,7 @@ KINDS = (
     "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
     "LegacyReassignment LogDirEvent Migration Partition Partitions Pause PreferredElection ProducerIdBlock "
     "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "
-    "Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig"
+    "Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig WaitingMoves"
 )
 
 

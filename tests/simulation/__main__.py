@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, islice
 from typing import TypedDict, Unpack
 
 import click
 from rich.progress import track
 
-from tests.simulation import shrinking
+from tests.simulation import limits, shrinking
 from tests.simulation.coverage import Coverage
 from tests.simulation.lives import Life, lives
 from tests.simulation.shrinking import Story
@@ -28,6 +29,7 @@ class Wishes(TypedDict):
     keep_going: bool
     is_covered: bool
     shrink: int | None
+    is_limited: bool
 
 
 class Tally:
@@ -72,6 +74,7 @@ class Tally:
     is_flag=True,
     help="Print which faults struck in which phases, and which decisions were written soon after which faults.",
 )
+@click.option("--limited", "is_limited", is_flag=True, help="Only worlds in which moves are limited.")
 @click.option(
     "--shrink",
     type=int,
@@ -85,7 +88,11 @@ def main(seeds: int, start: int, **wishes: Unpack[Wishes]) -> None:
     if shrink is not None and shrink != WHATEVER_FAILS:
         sys.exit(_shrink(shrink, is_traced=wishes["is_traced"]))
     tally = Tally()
-    numbers = range(start, start + seeds) if hours is None else count(start)
+    numbers: Iterator[int] = count(start)
+    if wishes["is_limited"]:
+        numbers = filter(limits.is_limited, numbers)
+    if hours is None:
+        numbers = islice(numbers, seeds)
     every = lives(
         numbers, wishes["jobs"], lambda: hours is not None and tally.hours >= hours, is_traced=wishes["is_traced"]
     )

@@ -95,7 +95,7 @@ class Checker:
     def _claim_changed(self, session: SessionId, operation: Operation) -> None:
         """A controller gives up only its own claim; it replaces another's in one transaction."""
         if isinstance(operation, RemoveNode):
-            is_others = session not in (SERVERS, self._holder) and self._is_ours(session)
+            is_others = session not in (SERVERS, self._holder) and self.is_ours(session)
             self._wrongly_ended = f"session {session} ended the claim of session {self._holder}" if is_others else None
         else:
             self._holder, self._wrongly_ended = session, None
@@ -129,12 +129,13 @@ class Checker:
         self._note_pairs(touched)
         hold(self.world.move_requests.wrote(touched))
         hold(self.world.wall_clocks.wrote(touched))
+        self.world.limits.wrote(touched, {TopicName(path.rpartition("/")[2]): held for path, held in former.items()})
         for name in asked_for:
-            self._wish_changed(name, is_ours=self._is_ours(touched[TopicDeletionAddress(name).path]))
+            self._wish_changed(name, is_ours=self.is_ours(touched[TopicDeletionAddress(name).path]))
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
                 self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
-                if self._is_ours(touched[path]):
+                if self.is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
                     self._target_lives(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
@@ -304,7 +305,7 @@ class Checker:
         if session not in self.quorums:
             self._hold(at, outdated(Held(state=before), Held(state=value), self._epoch))
         strays = [r for r in value.isr if r not in replicas]
-        is_cut = is_alone or not self._is_ours(session)
+        is_cut = is_alone or not self.is_ours(session)
         may_be_left = is_cut and self._may_be_left(at, value, strays, session)
         if strays and at not in self.edited and not may_be_left and not self._may_not_know(at, strays, session):
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
@@ -312,7 +313,7 @@ class Checker:
             self._state_follows(at, before, value, session)
         else:
             self.announcements.begun(at, self._term_of(session))
-        if before is None and self._is_ours(session):
+        if before is None and self.is_ours(session):
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
             self.unheard.pop(at, None)
@@ -345,20 +346,20 @@ class Checker:
 
     def _may_not_know(self, at: TopicPartition, strays: list[BrokerId], session: SessionId) -> bool:
         """Whether a controller may take these for replicas: they were, and it may not have read that they left."""
-        is_unread = self._is_ours(session) and self.may_be_unread(TopicAddress(at.topic).path)
+        is_unread = self.is_ours(session) and self.may_be_unread(TopicAddress(at.topic).path)
         former = {r for assignment in self.assigned.get(at, ()) for r in assignment.replicas}
         return is_unread and former.issuperset(strays)
 
-    def _is_ours(self, session: SessionId) -> bool:
+    def is_ours(self, session: SessionId) -> bool:
         return any(c.session == session for c in self.world.controllers.values())
 
     def _term_of(self, session: SessionId) -> ControllerEpoch | None:
-        return self.current_epoch() if self._is_ours(session) else None
+        return self.current_epoch() if self.is_ours(session) else None
 
     def _state_follows(
         self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId
     ) -> None:
-        is_by_controller, since = self._is_ours(session), self.world.ensemble.shown_in_time_since(session)
+        is_by_controller, since = self.is_ours(session), self.world.ensemble.shown_in_time_since(session)
         # A forced request removed all in-sync replicas, even though the others are offline.
         is_given_up = at in self.answers.forced and not any(r in before.isr for r in after.isr)
         if is_by_controller and after.leader == before.leader and not is_given_up:
@@ -414,7 +415,7 @@ class Checker:
     # moves
 
     @property
-    def _may_be_cut(self) -> bool:
+    def may_be_cut(self) -> bool:
         """Whether one transaction may not hold all of a decision."""
         return self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION or self.world.sizes.is_tight
 
@@ -432,7 +433,7 @@ class Checker:
             at, now = TopicPartition(name, number), after.partitions[number]
             state = self.states.get(at)
             gone = [r for r in held.replicas if r not in now.replicas]
-            is_given_up = at in self.answers.forced and self._may_be_cut  # the state follows
+            is_given_up = at in self.answers.forced and self.may_be_cut  # the state follows
             if gone and state is not None and not any(r in now.replicas for r in state.isr) and not is_given_up:
                 raise Broken(f"{at} has no in-sync replica among {list(now.replicas)}; ISR {list(state.isr)}")
             lets_go = bool(held.adding) and any(r in held.removing for r in gone)
@@ -461,7 +462,7 @@ class Checker:
 
     def _nobody_left_apart(self, before: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
         """Unless a decision is split, live replicas leave with a new leader epoch, so no leader adds them again."""
-        if self._may_be_cut:
+        if self.may_be_cut:
             return
         for number, held in before.partitions.items():
             at, now = TopicPartition(name, number), self.topics[name].partitions[number]

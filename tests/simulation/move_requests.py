@@ -8,7 +8,7 @@ from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Event, LogDirsDescribed, ReplicaSize
 from controller.core.messages.replies import ReassignmentsAltered
-from controller.core.progress.ledger import IN_PROGRESS
+from controller.core.progress.ledger import IN_PROGRESS, WAITING
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
 from zk_layout.ids import RequestId, TopicPartition
@@ -98,10 +98,10 @@ class MoveRequests:
                 TopicPartition(t.topic, p.partition) for t in status.topics for p in t.partitions if p.outcome is None
             }
             followed |= open_here
-            open_count = status.counts.get(IN_PROGRESS, 0)
+            open_count = status.counts.get(IN_PROGRESS, 0) + status.counts.get(WAITING, 0)
             unnamed += open_count - len(open_here)
             unknown = {at for at in open_here if self.world.refusals.hides(at)}  # its end cannot be detected
-            may_be_open = moving | overwritten | unknown
+            may_be_open = moving | overwritten | unknown | self.world.limits.waiting
             is_overstated = not open_here <= may_be_open or open_count > len(may_be_open)
             is_wrong = (status.finished_ms is None) != bool(open_count) or is_overstated
             if is_wrong and not self.world.sizes.excuses(path):

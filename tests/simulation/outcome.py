@@ -42,6 +42,7 @@ def check_outcome(world: World) -> None:
     leader = leading[0].own_id
     for wrong in (world.move_requests.outcome(), world.folder.outcome(leader), world.wall_clocks.outcome(leader)):
         hold(wrong)
+    hold(world.limits.outcome())
 
 
 def _topics_are_at_rest(world: World, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
@@ -200,7 +201,8 @@ def _nothing_is_left_over(world: World) -> None:
         raise Broken(f"requests that mean no topic of today were not removed: {stale}")
     moving = [t for t in world.checker.topics.values() if any(a.is_moving for a in t.partitions.values())]
     is_held_up = world.sizes.excuses_legacy() or world.sizes.is_misconfigured or world.refusals.is_something_left
-    may_be_left = bool(moving) or is_held_up
+    entries = world.limits.legacy_entries().items()
+    may_be_left = bool(moving) or is_held_up or any(world.limits.may_wait(at, to) for at, to in entries)
     if left and not (may_be_left and left == [LEGACY]):
         raise Broken(f"left over in ZooKeeper: {left}")
     live = {b.broker for b in world.brokers.values() if b.is_up}

@@ -254,6 +254,8 @@ class ReassignmentFolder:
         """Whether a move was requested, or its end before it was done."""
         if after.target == before.target or not (before.is_moving or after.is_moving):
             return True
+        if self.world.limits.waits_for(at) == after.target:
+            return True
         if at in self.world.checker.edited or any(r in self.world.controllers for r in before.replicas):
             return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
@@ -302,7 +304,9 @@ class ReassignmentFolder:
         shown = {at: child.replicas for at, child in self._children.items()}
         excused = {at for at in (*moving, *shown, *self._pending) if self.world.refusals.excuses(at, Concern.MOVING)}
         awaited = {at for at in shown if not self.world.zookeeper.nodes[_path(at)].data}
-        left = awaited | excused
+        may_wait = self.world.limits.may_wait
+        waiting = {at for at, r in shown.items() if at not in moving and r is not None and may_wait(at, r)}
+        left = awaited | excused | waiting
         if {at: r for at, r in shown.items() if at not in left} != {
             at: r for at, r in moving.items() if at not in left
         }:
@@ -314,6 +318,7 @@ class ReassignmentFolder:
             held = topic.partitions.get(at.partition) if topic is not None else None
             names_a_controller = not self.world.controllers.keys().isdisjoint(replicas)  # a broker takes its place
             is_there = held is None or held.target == replicas or names_a_controller
+            is_there |= may_wait(at, replicas)
             if not is_there and self._last_other_wish.get(at, NEVER) < since - REMEMBERED_S:
                 return f"{_path(at)} was to move its partition to {list(replicas)} and was forgotten; it is at {held}"
         return None

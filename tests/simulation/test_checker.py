@@ -648,7 +648,7 @@ def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
     joined = BrokerId(1)
     world = acknowledged_without(joined)
     checker, session = world.checker, world.zookeeper.open_session()
-    monkeypatch.setattr(checker, "_is_ours", lambda _: True)
+    monkeypatch.setattr(checker, "is_ours", lambda _: True)
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((joined,))})
     before = PartitionState(NO_LEADER, LeaderEpoch(4), ControllerEpoch(0), (BrokerId(101),))
     after = msgspec.structs.replace(before, leader_epoch=LeaderEpoch(5), isr=(joined,))
@@ -936,7 +936,7 @@ def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(m
 
 def test_a_controller_gives_up_only_its_own_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(0)
-    monkeypatch.setattr(world.checker, "_is_ours", lambda _: True)
+    monkeypatch.setattr(world.checker, "is_ours", lambda _: True)
     one, other = world.zookeeper.open_session(), world.zookeeper.open_session()
 
     world.zookeeper.multi(one, [MakeNode("/controller")])

@@ -33,6 +33,7 @@ from tests.simulation.controllers import Controller, Role
 from tests.simulation.coverage import Coverage
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
+from tests.simulation.limits import Limits
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.namesakes import Namesakes
 from tests.simulation.network import Network, ZkConnection
@@ -159,7 +160,7 @@ class World:
         self.checker = Checker(self)
         self.namesakes = Namesakes(self)
         self.beginnings = Beginnings()
-        self.pauses = Pauses(self)
+        self.pauses, self.limits = Pauses(self), Limits(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False
@@ -363,6 +364,9 @@ class World:
             keeps_reassignment_znodes=own_id in self.folder.keepers,
             budget=SMALL_BUDGET if self.has_small_turns else TurnBudget(),
             writes_a_transaction=self.plan.writes_a_transaction,
+            moves_at_once=self.limits.at_once,
+            moves_into_broker=self.limits.into,
+            moves_out_of_broker=self.limits.out,
         )
 
     def leading(self) -> Controller | None:
@@ -433,6 +437,7 @@ class World:
                 return
             self.checker.answers.asked(number, request, process)
             self.folder.asked(request)
+            self.limits.asked(request)
             process.ask(number, request, back)
 
         self.clock.after(self.network.delay(), arrive)

@@ -34,7 +34,7 @@ from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
-from zk_layout.ids import RequestId, TopicPartition
+from zk_layout.ids import RequestId, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import RequestStatus
 
 GATHER_S = 0.5
@@ -114,6 +114,14 @@ class RequestProgress(Duty):
             for at in (TopicPartition(name, number) for number in gone.partitions):
                 self._progress.see(at, self._cluster.partition(at), out.now)
         self._progress.note_brokers(changes, out.now)
+        for name in changes.waiting if not changes.is_beginning else ():
+            self._note_left(name, out)
+
+    def _note_left(self, name: TopicName, out: Outbox) -> None:
+        for number in tuple(self._ledger.waiting.get(name, ())):
+            at = TopicPartition(name, number)
+            if self._cluster.waiting_move(at) is None:
+                self._ledger.left_queue(at, self._progress.at_ms(out.now))
 
     def hear(self, report: Report, out: Outbox) -> None:
         """Take in the replica sizes of a broker."""

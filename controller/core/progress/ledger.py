@@ -182,6 +182,8 @@ class RequestLedger:
             asked.waiting += asked.request is None
             self.waiting.setdefault(at.topic, {})[at.partition] = None
         self.see(at, self._cluster.partition(at), now_ms)
+        if asked.request is not None and self._cluster.waiting_move(at) is None:
+            self.left_queue(at, now_ms)  # since an earlier term wrote that it waits
 
     def _finish_one(self, asked: OpenRequest, now_ms: int) -> None:
         asked.unfinished -= 1
@@ -217,8 +219,23 @@ class RequestLedger:
     def claim(self, call: CallId, at: TopicPartition, *, is_cancel: bool) -> None:
         """Note a granted part; the request's other parts may not be settled yet."""
         held = self._cluster.partition(at)
-        if held is not None:
-            self._claimed.setdefault(call, {})[at] = Entry(held.assignment.target, is_cancel)
+        if held is None:
+            return
+        entry, waiting = Entry(held.assignment.target, is_cancel), self._cluster.waiting_move(at)
+        if waiting is not None and not is_cancel:
+            topic = self._cluster.topics[at.topic]
+            entry = Entry(waiting.to, waits_in=TopicIdentity(topic.czxid, topic.topic_id))
+        self._claimed.setdefault(call, {})[at] = entry
+
+    def left_queue(self, at: TopicPartition, now_ms: int) -> None:
+        """End the wait of a partition that waits no longer, unless the facts say what became of it."""
+        held, topic = self._cluster.partition(at), self._cluster.topics.get(at.topic)
+        claims = (entries.get(at) for entries in self._claimed.values())
+        is_cancelled = any(claim is not None and claim.is_cancel for claim in claims)
+        for asked in tuple(self._of.get(at, ())):
+            entry = asked.entries[at]
+            if entry.waits_in is not None and _outcome(entry, held, topic) == WAITING:
+                self._settle(at, asked, CANCELLED if is_cancelled else SUPERSEDED, None, now_ms)
 
     def granted(self, call: CallId) -> dict[TopicPartition, Entry]:
         """Take the granted parts of a request, all of whose parts are settled."""

@@ -8,7 +8,7 @@ Source: KIP-455 "ListPartitionReassignmentsRequest".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from controller.core.messages.replies import OngoingMove
@@ -16,18 +16,18 @@ from controller.core.messages.requests import ListReassignments
 from controller.core.progress.ledger import WAITING, RequestLedger
 from controller.core.state.remembered import Numbers
 from controller.core.state.view import Cluster
-from zk_layout.ids import TopicPartition
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress
 
 
 def asked(request: ListReassignments, cluster: Cluster, waiting: Numbers) -> Iterator[TopicPartition]:
     """The partitions to examine for a request; the indexes may change during iteration."""
     if request.partitions is None:
-        return in_order(cluster.moving, waiting)
+        return in_order(cluster.moving, cluster.waiting, waiting)
     return iter(dict.fromkeys(request.partitions))
 
 
-def in_order(*indexes: Numbers) -> Iterator[TopicPartition]:
+def in_order(*indexes: Mapping[TopicName, Mapping[PartitionId, object]]) -> Iterator[TopicPartition]:
     """All partitions of these indexes, which may change during iteration."""
     for topic in sorted({*chain.from_iterable(indexes)}):
         for number in sorted({*chain.from_iterable(index.get(topic, ()) for index in indexes)}):
@@ -45,8 +45,22 @@ def move(at: TopicPartition, cluster: Cluster, progress: MoveProgress | None) ->
 def waiting_move(at: TopicPartition, cluster: Cluster, ledger: RequestLedger) -> OngoingMove | None:
     """The move of one partition that has not begun; None if none waits."""
     held, request = cluster.partition(at), ledger.waiting_request(at)
-    if held is None or request is None or cluster.topics[at.topic].is_queued_for_deletion:
+    waiter = cluster.waiting.get(at.topic, {}).get(at.partition)
+    if held is None or (request is None and waiter is None) or cluster.topics[at.topic].is_queued_for_deletion:
         return None
-    now, target = held.assignment.replicas, request.entries[at].replicas
+    now, target = held.assignment.replicas, () if request is None else request.entries[at].replicas
+    if waiter is not None:
+        target = waiter.to
     adding, removing = tuple(r for r in target if r not in now), tuple(r for r in now if r not in target)
-    return OngoingMove(at, now, adding, removing, MoveProgress(request.request, WAITING, request.requested_ms))
+    progress = None
+    if request is not None:
+        progress = MoveProgress(request.request, WAITING, request.requested_ms, _waits_for(adding, cluster))
+    return OngoingMove(at, now, adding, removing, progress)
+
+
+def _waits_for(adding: Replicas, cluster: Cluster) -> str:
+    """What keeps a move from beginning, as far as anybody but the queue can see."""
+    absent = next((broker for broker in adding if not cluster.is_live(broker)), None)
+    if absent is not None:
+        return f"broker {absent} is not alive"
+    return "its turn: moves are paused" if cluster.pause is not None else "its turn: moves are limited"

@@ -22,8 +22,10 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments, pausing
 from controller.core.reassignment.memory import FolderMemory
+from controller.core.reassignment.queue import MoveQueue
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
+from controller.core.state.waiting_znodes import Door
 from controller.core.steps.change import Change
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
@@ -54,8 +56,9 @@ Older = Callable[[Zxid], bool]
 class ReassignmentFolder(TopicDuty):
     """The folder in one term. Registered only if `controller.reassignments.znodes` asks for it."""
 
-    def __init__(self, shared: Shared, memory: FolderMemory, is_older_than_entries: Older) -> None:
+    def __init__(self, shared: Shared, memory: FolderMemory, queue: MoveQueue, is_older_than_entries: Older) -> None:
         self._shared = shared
+        self._queue = queue
         self._cluster = shared.cluster
         self._memory = memory
         self._is_older_than_entries = is_older_than_entries
@@ -72,7 +75,7 @@ class ReassignmentFolder(TopicDuty):
         self._noticed: dict[TopicPartition, Zxid] = {}
         self._is_marked = self._had_folder = False
         self._waiting: dict[PartitionId, None] = {}
-        self._held_back: dict[PartitionId, None] = {}  # by a pause: their children ask on
+        self._held_back: dict[PartitionId, None] = {}  # by a pause, or by limits: their children ask on
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
@@ -196,6 +199,8 @@ class ReassignmentFolder(TopicDuty):
         self._waiting, self._held_back = {}, {}
         for at, replicas in list(self._asked_for(step)):
             number = at.partition
+            if number in step.requested and not draft.touches(number):
+                continue  # what a request lets wait, or waits for no longer, is later
             if draft.touches(number) or number in step.limited:
                 self._waiting[number] = None
                 continue
@@ -208,6 +213,12 @@ class ReassignmentFolder(TopicDuty):
             if isinstance(outcome, Refusal):
                 self._refuse(at, outcome.message or outcome.error.name, out)
                 continue
+            if isinstance(outcome, Change) and case is not None and not self._queue.may_begin(step, case, outcome):
+                assert replicas is not None  # a cancellation always may
+                self._queue.hold(step, at, replicas, Door.CHILD)
+                self._held_back[number] = None
+                continue
+            self._queue.drop(step, at)
             if outcome is not None:
                 draft.take(number, replace(outcome, why=f"{outcome.why} by {ROOT}"))
                 step.decided[number] = None
@@ -261,7 +272,7 @@ class ReassignmentFolder(TopicDuty):
         corrected: list[Write] = []
         followed: list[Write] = []
         due = {n: None for n in step.numbers if n not in self._waiting and n not in step.limited}
-        numbers = (due | dict.fromkeys(draft.assigned)).keys() - self._held_back
+        numbers = (due | dict.fromkeys(draft.assigned) | step.requested).keys() - self._held_back
         for number in sorted(numbers):
             write, child = self._kept(step, number), self._state.child(TopicPartition(topic.name, number))
             if isinstance(write, Delete) and child is not None:
@@ -273,7 +284,8 @@ class ReassignmentFolder(TopicDuty):
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
             draft.apart.append(Atom((), (draft.shows,), before=(*corrected, *followed)))
-            for at in (TopicPartition(topic.name, n) for n in draft.assigned if n not in self._held_back):
+            decided = {**dict.fromkeys(draft.assigned), **step.requested}
+            for at in (TopicPartition(topic.name, n) for n in decided if n not in self._held_back):
                 if (child := self._state.child(at)) is not None:
                     self._behind[at] = child.mzxid
         else:
@@ -317,7 +329,8 @@ class ReassignmentFolder(TopicDuty):
             if gone:
                 self._removed.setdefault(step.name, {}).update(gone)
                 self._shared.agenda.add(step.name, gone)
-        for number in step.draft.assigned if step.draft is not None else ():
+        assigned = step.draft.assigned if step.draft is not None else ()
+        for number in {**dict.fromkeys(assigned), **step.requested}:
             at = TopicPartition(step.name, number)
             mzxid = self._behind.pop(at, None)
             if isinstance(outcome, Accepted):

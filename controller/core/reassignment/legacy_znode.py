@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.messages.effects import Delete, Set, Write
+from controller.core.messages.effects import Delete, Notice, Set, Write
 from controller.core.messages.errors import Refusal
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment import legacy_entry, pausing
 from controller.core.reassignment.memory import LegacyMemory
+from controller.core.reassignment.queue import MoveQueue
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster
+from controller.core.state.waiting_znodes import Door
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge
@@ -26,7 +28,7 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress
 
-NOTICE = "refused legacy reassignment"
+NOTICE, WAITS = "refused legacy reassignment", "limited legacy reassignment"
 UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 ADDRESS = LegacyReassignmentAddress()
 SUBJECT = Subject("znode", ADDRESS.path)
@@ -35,11 +37,12 @@ SUBJECT = Subject("znode", ADDRESS.path)
 class LegacyZnode(TopicDuty):
     """Remembers the accepted entries, which are taken when the znode appears and only decrease afterwards."""
 
-    def __init__(self, shared: Shared, memory: LegacyMemory) -> None:
+    def __init__(self, shared: Shared, memory: LegacyMemory, queue: MoveQueue) -> None:
         self._shared = shared
+        self._queue = queue
         self._cluster = shared.cluster
         self._memory = memory
-        self._czxid = Zxid(-1)
+        self._czxid = self._waits_since = Zxid(-1)
         self._done: dict[TopicPartition, None] = {}
         self._has_foreign = self._awaits_topics = False
         self._refused: dict[TopicPartition, str] = {}
@@ -123,9 +126,24 @@ class LegacyZnode(TopicDuty):
             self._refused[case.at] = outcome.message or outcome.error.name
             return None
         if isinstance(outcome, Change) and not pausing.holds_back(case, cluster, outcome):
+            if self._step is not None and not self._queue.may_begin(self._step, case, outcome):
+                self._queue.hold(self._step, case.at, target, Door.LEGACY)
+                self._say_that_entries_wait(self._step)
+                return None
+            if self._step is not None:
+                self._queue.drop(self._step, case.at)
             self._begun.setdefault(case.at.topic, {})[case.at.partition] = None
             return outcome
         return None
+
+    def _say_that_entries_wait(self, step: Step) -> None:
+        """Once for each znode, in the log: the tool that wrote it learns nothing."""
+        if self._waits_since != self._czxid:
+            self._waits_since = self._czxid
+            text = f"entries of {ADDRESS.path} wait, because moves are limited"
+            step.notices.append(
+                Notice(WAITS, f"{text}; a native controller that takes over begins all of them at once")
+            )
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Remove the entries that a request of this step overrules together with it."""

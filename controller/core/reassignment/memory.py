@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from controller.core.state.waiting_znodes import Waiter
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 
@@ -37,3 +38,10 @@ class ForeignWritesMemory(Struct, frozen=True, eq=False):
 
     # Partitions whose replicas someone else changed in the topic's znode: such changes are reverted.
     overwritten: dict[TopicName, dict[PartitionId, None]] = field(default_factory=dict)
+
+
+class QueueMemory(Struct, frozen=True, eq=False):
+    """Written by `MoveQueue`."""
+
+    # The moves that limits keep from beginning.
+    waiting: dict[TopicName, dict[PartitionId, Waiter]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from controller.core.messages.replies import Result
 from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
 from controller.core.reassignment import alter_reassignments, own_replica, pausing, rule
 from controller.core.reassignment.memory import MovesMemory
+from controller.core.reassignment.queue import MoveQueue, Noted
 from controller.core.reassignment.removal import GATHER_S, Removal
 from controller.core.settings import MachineSettings
 from controller.core.stage import Stage, stage
@@ -47,8 +48,9 @@ class Moves(TopicDuty):
     parts = (PartitionReassignment,)
     alarms = (PatienceOver, EndsGathered)
 
-    def __init__(self, shared: Shared, memory: MovesMemory) -> None:
+    def __init__(self, shared: Shared, memory: MovesMemory, queue: MoveQueue) -> None:
         self._shared = shared
+        self._queue = queue
         self._cluster = shared.cluster
         self._removal = Removal(memory, shared.settings.deletion_patience_s)
         self._letting_go: list[TopicPartition] = []
@@ -92,16 +94,28 @@ class Moves(TopicDuty):
         )
         if isinstance(outcome, Change) and wanted.replicas is not None:
             outcome = self._unless_paused(step.planned.case(number), outcome)
+        verdict: Change | Refusal | Noted | None = outcome
+        if self._queue.is_on:
+            verdict = self._queue.requested(step, wanted, step.planned.case(number), outcome)
+        self._answer(item, verdict, step, out)
+
+    def _answer(self, item: Item, outcome: Change | Refusal | Noted | None, step: Step, out: Outbox) -> None:
+        number = item.at.partition
         if isinstance(outcome, Refusal):
             self._shared.requests.settle(item, moved(item, outcome.error, outcome.message), out)
-        elif outcome is None:
+            return
+        if outcome is None:
             self._shared.requests.settle(item, moved(item), out)
-        else:
+            return
+        if isinstance(outcome, Change):
             step.planned.take(number, outcome)
-            step.accepted.append(item)
-            step.requested[number] = None
             if outcome.notice is not None:
                 step.notices.append(outcome.notice)
+        step.accepted.append(item)
+        step.requested[number] = None
+        if self._queue.is_on:
+            # What another request is to find in flight, or waiting, must be written first: else room is counted twice.
+            step.closed[number] = None
 
     def _unless_paused(self, case: Case | None, wanted: Change) -> Change | Refusal:
         pause = self._cluster.pause

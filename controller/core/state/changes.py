@@ -13,6 +13,7 @@ from zk_layout.znodes.acls import AclAddress
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEvent, LogDirEventAddress
+from zk_layout.znodes.waiting_moves import PartNumber
 
 if TYPE_CHECKING:
     from controller.core.state.brokers import Broker
@@ -29,7 +30,8 @@ class Changes(Struct):
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to the values before the turn: a blank partition, or None,
         if there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
-        `stray_deletions` are owed by topics that do not exist. `is_beginning`: everything has just been loaded. Its
+        `stray_deletions` are owed by topics that do not exist. `waiting` are parts
+        that list waiting moves. `is_beginning`: everything has just been loaded. Its
         partitions are followed over several turns, in which `is_initial` says that all `partitions` and `topics` are
         seen for the first time; `unseen` are still to come. `room` is how many more partitions the turn may follow.
     """
@@ -47,6 +49,7 @@ class Changes(Struct):
     marks: Mapping[TopicName, None] = field(default_factory=dict)
     stray_deletions: Mapping[TopicName, None] = field(default_factory=dict)
     children: Mapping[TopicPartition, ReassignmentZnode | None] = field(default_factory=dict)
+    waiting: Mapping[TopicName, Mapping[PartNumber, None]] = field(default_factory=dict)
     isr_changes: Sequence[tuple[IsrChangeAddress, IsrChange | None]] = field(default_factory=list)
     log_dir_events: Sequence[tuple[LogDirEventAddress, LogDirEvent | None]] = field(default_factory=list)
     malformed: Sequence[tuple[str, str]] = field(default_factory=list)
@@ -75,6 +78,7 @@ class OpenChanges(Changes):
     marks: dict[TopicName, None] = field(default_factory=dict)
     stray_deletions: dict[TopicName, None] = field(default_factory=dict)
     children: dict[TopicPartition, ReassignmentZnode | None] = field(default_factory=dict)
+    waiting: dict[TopicName, dict[PartNumber, None]] = field(default_factory=dict)
     isr_changes: list[tuple[IsrChangeAddress, IsrChange | None]] = field(default_factory=list)
     log_dir_events: list[tuple[LogDirEventAddress, LogDirEvent | None]] = field(default_factory=list)
     malformed: list[tuple[str, str]] = field(default_factory=list)

@@ -22,6 +22,7 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import BLANK, Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
+from controller.core.state.waiting_znodes import WaitingZnodes
 from controller.core.state.writer_epochs import WriterEpochs
 from zk_layout.catalog import Address, address_of
 from zk_layout.codec import Malformed
@@ -61,6 +62,7 @@ from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.replicas import ReplicaAddress
 from zk_layout.znodes.switchover import SwitchoverAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
+from zk_layout.znodes.waiting_moves import WaitingMovesAddress
 
 EVERYTHING = 1_000_000_000
 LEFT_ALONE = "it is left as it is until it is repaired"
@@ -75,6 +77,7 @@ _Lone = (
     | PauseAddress
     | ReassignmentsAddress
     | ReassignmentAddress
+    | WaitingMovesAddress
     | ReassignmentStatusAddress
     | StatusRootAddress
     | configs.DefaultBrokerConfigAddress
@@ -103,6 +106,7 @@ class ClusterState:
         self.brokers: dict[BrokerId, Broker] = {}
         self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
+        self.waiting = WaitingZnodes(self.changes)
         self.statuses = Statuses()
         self.legacy = absent(LegacyReassignmentAddress(), NEVER)
         self.preferred_election = absent(PreferredElectionAddress(), NEVER)
@@ -175,7 +179,8 @@ class ClusterState:
         Withholds `half_read` topics: a new state with an old assignment is a pair that ZooKeeper never held.
         """
         taken = self.changes
-        left = self.changes = self.topics.changes = self.reassignments.changes = OpenChanges(unseen=taken.unseen)
+        left = OpenChanges(unseen=taken.unseen)
+        self.changes = self.topics.changes = self.reassignments.changes = self.waiting.changes = left
         for name in half_read:
             taken.withhold(name, until=left)
         taken.leave(most, until=left)
@@ -323,6 +328,8 @@ class ClusterState:
                 self.changes.pause = True
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
+            case WaitingMovesAddress():
+                self.waiting.apply(address, fact)
             case AclAddress():
                 self.rights.apply(address, fact)
                 if fact.stat is None:
@@ -400,6 +407,8 @@ class ClusterState:
             fate = "no move begins until it is deleted: `kafka-zk-controller resume`"
         if isinstance(fact.address, ReassignmentAddress):
             fate = "it is removed, or reset to the current target"
+        if isinstance(fact.address, WaitingMovesAddress):
+            fate = "what it lists does not move; repair it, or delete it and ask for these moves again"
         if isinstance(fact.address, AclAddress):
             fate = "what it might deny is denied until it is repaired"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

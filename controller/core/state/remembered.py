@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from controller.core.state.brokers import Broker
+from controller.core.state.waiting_znodes import Waiter
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 Numbers = Mapping[TopicName, Mapping[PartitionId, None]]
@@ -35,6 +36,8 @@ class Remembered(Struct, frozen=True, eq=False, kw_only=True):
     gathering: Mapping[TopicName, None] = field(default_factory=dict)
     # reassignment.LegacyZnode
     legacy: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    # reassignment.MoveQueue
+    waiting: Mapping[TopicName, Mapping[PartitionId, Waiter]] = field(default_factory=dict)
     # reassignment.ReassignmentFolder
     asked_by_child: Mapping[TopicPartition, None] = field(default_factory=dict)
     # reassignment.ForeignWrites

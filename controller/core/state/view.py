@@ -9,6 +9,7 @@ from msgspec import Struct
 from controller.core.state.cluster import ClusterState
 from controller.core.state.remembered import Numbers, Remembered
 from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
+from controller.core.state.waiting_znodes import WaitingPart
 from zk_layout.catalog import Address, address_of
 from zk_layout.ids import (
     BrokerId,
@@ -25,6 +26,7 @@ from zk_layout.znodes.configs import Config, is_unclean_allowed
 from zk_layout.znodes.pause import BY_HAND, Pause
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove
 
 
 class Identity(Struct, frozen=True):
@@ -75,6 +77,7 @@ class Cluster:
         self.out_of_patience = remembered.out_of_patience
         self.gathering = remembered.gathering
         self.legacy = remembered.legacy
+        self.waiting = remembered.waiting
         self.asked_by_child = remembered.asked_by_child
         self.overwritten = remembered.overwritten
         self.preferring = remembered.preferring
@@ -106,6 +109,15 @@ class Cluster:
     def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
         """Version and sighting of deletions owed by a topic that does not exist; None if there are none."""
         return self._state.topics.stray_deletions(name)
+
+    def waiting_move(self, at: TopicPartition) -> WaitingMove | None:
+        """The move for which a partition waits, as ZooKeeper records it."""
+        topic = self.topics.get(at.topic)
+        return None if topic is None else self._state.waiting.move(topic, at.partition)
+
+    def waiting_parts(self, name: TopicName) -> Mapping[PartNumber, WaitingPart]:
+        """The znodes with moves that wait in a topic, or waited in a former one of its name."""
+        return self._state.waiting.of(name)
 
     def child(self, at: TopicPartition) -> ReassignmentZnode | None:
         """A partition's child of `/admin/reassignments`."""

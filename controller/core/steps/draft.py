@@ -25,7 +25,8 @@ class Draft:
     """One topic's step in preparation: the facts, and the decisions on top of them.
 
     Other znodes that must change with the topic's are written `before` it, along with it, or, like states, `after` it:
-    the order matters if a transaction has to be cut. `shows` is the reason if nothing else is written.
+    the order matters if a transaction has to be cut. `notes` are reasons for what is written along; `shows` is the
+    reason if nothing else is written.
     """
 
     def __init__(self, topic: TopicView, cluster: Cluster) -> None:
@@ -34,6 +35,7 @@ class Draft:
         self.along: list[Write] = []
         self.after: list[Write] = []
         self.apart: list[Atom] = []
+        self.notes: list[str] = []
         self.shows = ""
         self._cluster = cluster
         self._assignments: dict[PartitionId, Assignment] = {}
@@ -204,7 +206,7 @@ class Draft:
             first = [n for n in together if n in self._states and (self._had_strays(n) or self._only_drops(n))]
             last = [n for n in together if n in self._states and n not in first]
             before, states = ([w for n in some for w in self._state_writes(n)] for some in (first, last))
-            why = self._reasons(together) or (self.shows,)
+            why = (*self._reasons(together), *self.notes) or (self.shows,)
             atoms.append(Atom(znodes, why, (*self.before, *before), (*states, *self.after)))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)

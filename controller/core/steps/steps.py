@@ -46,6 +46,7 @@ from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress
 from zk_layout.znodes.reassignments import ReassignmentAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.waiting_moves import WaitingMovesAddress
 
 Noticed = dict[str, list[Notice]]
 
@@ -54,7 +55,7 @@ WITHOUT_TOPIC_ZNODE = (Precedence.LEADER, Precedence.NEW_EPOCH)
 # These write states, and nothing else.
 ELECTIONS = (Precedence.FIRST_LEADER, Precedence.LEADER)
 STATES_ONLY = (*ELECTIONS, Precedence.NEW_EPOCH)
-OF_THE_WHOLE = TopicAddress | PartitionsAddress | ReplicaDeletionsAddress
+OF_THE_WHOLE = TopicAddress | PartitionsAddress | ReplicaDeletionsAddress | WaitingMovesAddress
 MOST_SINGLE = 8
 
 

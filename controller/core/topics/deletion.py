@@ -324,7 +324,7 @@ class TopicDeletions:
             if deletion.found is not None:
                 deletion.found = deletion.found[len(first) :]
             return (Atom((), (f"the first {len(first)} znodes of topic {name} are deleted: {reason}",), before=first),)
-        end = tuple(deletion_writes.end(topic, mark, cluster.config_version(name)))
+        end = tuple(deletion_writes.end(topic, mark, cluster))
         return (Atom(end, (f"topic {name} is deleted: {reason}",), before=first),)
 
     def _unconfirmed(self, deletion: _Deletion) -> dict[BrokerId, int]:

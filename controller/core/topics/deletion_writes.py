@@ -20,6 +20,7 @@ from zk_layout.znodes.configs import TopicConfigAddress
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.waiting_moves import WaitingMovesAddress
 
 UNTOUCHED = ZnodeVersion(0)  # no one writes data into znodes that carry none
 
@@ -87,11 +88,14 @@ def surveyed(found: Found) -> Iterator[Write]:
     return (Delete(address, version) for address, version in found)
 
 
-def end(topic: TopicView, mark: DeletionMark, config_version: ZnodeVersion | None) -> Iterator[Write]:
-    """The last atom: the topic, its settings, its owed deletions, and the request to delete it."""
+def end(topic: TopicView, mark: DeletionMark, cluster: Cluster) -> Iterator[Write]:
+    """The last atom: the topic, its settings, its owed deletions, its waiting moves, and the request to delete it."""
+    config_version = cluster.config_version(topic.name)
     yield Delete(TopicAddress(topic.name), topic.version)
     if config_version not in (None, ABSENT):
         yield Delete(TopicConfigAddress(topic.name), config_version)
     if topic.deletions_version != ABSENT:
         yield Delete(ReplicaDeletionsAddress(topic.name), topic.deletions_version)
+    for number, part in sorted(cluster.waiting_parts(topic.name).items()):
+        yield Delete(WaitingMovesAddress(topic.name, number), part.version)
     yield Delete(TopicDeletionAddress(topic.name), mark.version)

@@ -18,7 +18,16 @@ from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.storage import operations
 from zk_layout.storage.snapshot import SnapshotRow
-from zk_layout.znodes import admin, brokers, configs, controller, partition_state, reassignments, replica_deletions
+from zk_layout.znodes import (
+    admin,
+    brokers,
+    configs,
+    controller,
+    partition_state,
+    reassignments,
+    replica_deletions,
+    waiting_moves,
+)
 from zk_layout.znodes.topics import Assignment
 
 # As STATE_COLUMNS; times in milliseconds.
@@ -74,7 +83,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"{replica_deletions.ROOT}/(?P<topic>[^/]+)", "owed_deletions"),
         (r"/(brokers|config|admin|cluster|consumers|isr_change_notification|log_dir_event_notification)", "root"),
         (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
-        (rf"{replica_deletions.ROOT}|{_OURS}|{_OURS}/replicas", "root"),
+        (rf"{replica_deletions.ROOT}|{waiting_moves.ROOT}|{_OURS}|{_OURS}/replicas", "root"),
         (rf"{_OURS}/.+", "ours"),
     )
 )

@@ -16,6 +16,7 @@ from controller.core.brokers.duty import Brokers
 from controller.core.elections.duty import Elections
 from controller.core.memory import Memory
 from controller.core.reassignment.moves import Moves
+from controller.core.reassignment.queue import MoveQueue
 from controller.core.state.remembered import Remembered
 from tests.unit.core.builders import AT, OWN, Term, ids
 from zk_layout.facts import Stat, absent, present
@@ -29,6 +30,7 @@ OWNERS = {
     "BrokersMemory": "brokers/*.py",
     "MovesMemory": "reassignment/moves.py reassignment/removal.py",
     "LegacyMemory": "reassignment/legacy_znode.py",
+    "QueueMemory": "reassignment/queue.py",
     "FolderMemory": "reassignment/folder.py",
     "ForeignWritesMemory": "reassignment/foreign_writes.py",
     "ElectionsMemory": "elections/*.py",
@@ -90,7 +92,7 @@ def test_every_owner_forgets_a_topic_that_is_gone() -> None:
     owners = (
         Brokers(term.shared, term.memory.brokers),
         Elections(term.shared, term.memory.elections),
-        Moves(term.shared, term.memory.moves),
+        Moves(term.shared, term.memory.moves, MoveQueue(term.shared, term.memory.queue)),
     )
     for owner in owners:
         term.follow(owner)

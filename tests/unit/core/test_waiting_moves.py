@@ -1,7 +1,6 @@
-"""What becomes of an accepted partition whose move has not begun?
+"""What becomes of the entry of an accepted partition whose move has not begun?
 
-Nothing lets a move wait yet: the tests put such entries in by hand, or write the status that an earlier term would have
-left.
+The tests put such entries in by hand, or write the status that an earlier term would have left.
 """
 
 from __future__ import annotations
@@ -18,11 +17,13 @@ from controller.core.stage import toward
 from controller.core.state.cluster import ClusterState
 from tests.unit.core.builders import AT, Term, ids
 from tests.unit.traps.play import Play, some
+from zk_layout import catalog
 from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import PartitionId, RequestId, TopicId, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.reassignment_status import ROOT, PartitionStatus, RequestStatus, TopicStatus, decode, encode
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.waiting_moves import WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
 
 CREATED = Zxid(2000)
 TARGET = ids("3,2")
@@ -291,12 +292,23 @@ def waiting_entry(play: Play, target: str = "3,2", **of_topic: Any) -> TopicStat
     return TopicStatus(AT.topic, (PartitionStatus(AT.partition, ids(target), is_waiting=True),), **identity)
 
 
-def taken_over(*commands: str, **of_topic: Any) -> Play:
+def taken_over(*commands: str, is_queued: bool = False, **of_topic: Any) -> Play:
     """A controller is elected beside a status with a waiting entry; these have happened meanwhile."""
     play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect")
     entry = waiting_entry(play, **of_topic)
+    if is_queued:
+        play.do("set moves_at_once=0", queued(play))
     play.do(*commands, f"znode {ROOT} {{}}", f"znode {STATUS} {written(entry)}", "elect", "time +60s")
     return play
+
+
+def queued(play: Play, target: str = "3,2") -> str:
+    """The command by which the partition waits in the queue, in which nothing may begin."""
+    stat = play.seen("/brokers/topics/orders").stat
+    assert stat is not None
+    moves = {AT.partition: WaitingMove(ids(target), ids("1,2"), 1)}
+    address = WaitingMovesAddress(AT.topic, part_of(AT.partition))
+    return f"znode {address.path} {catalog.encode(WaitingMoves(stat.czxid, moves)).decode()}"
 
 
 def counts(play: Play, path: str = STATUS) -> dict[str, int]:
@@ -305,17 +317,24 @@ def counts(play: Play, path: str = STATUS) -> dict[str, int]:
 
 
 def test_a_successor_goes_on_with_an_entry_that_waits() -> None:
-    play = taken_over()
+    play = taken_over(is_queued=True)
 
     status = decode((play.data(STATUS) or "").encode())
     assert status.counts == {"waiting": 1}
     assert status.topics == (waiting_entry(play),)
     assert play.do("ask list") == [
         "answer orders-0 replicas=[1, 2] adding=[3] removing=[1]",
-        "request 1, waiting since 5: None",
+        "request 1, waiting since 5: its turn: moves are limited",
     ]
     assert play.do("ask list orders-0") == play.do("ask list")
     assert some(play.do("ask status 1"), "request 1", "1 waiting")
+
+
+def test_a_successor_ends_the_wait_of_an_entry_that_left_the_queue_before_its_status_said_so() -> None:
+    play = taken_over()
+
+    assert counts(play) == {"superseded": 1}
+    assert play.do("ask list") == ["answer nothing moves"]
 
 
 def test_a_successor_sees_that_a_move_has_begun_meanwhile_and_where_it_ends() -> None:
@@ -337,6 +356,7 @@ def test_a_successor_sees_that_a_topic_was_created_again_meanwhile() -> None:
 def test_of_two_entries_left_waiting_for_one_partition_the_later_counts() -> None:
     play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect")
     first, second = written(waiting_entry(play)), written(waiting_entry(play, "4,2"), 2)
+    play.do("set moves_at_once=0", queued(play, "4,2"))
     play.do(f"znode {ROOT} {{}}", f"znode {STATUS} {first}", f"znode {ROOT}/2 {second}", "elect", "time +60s")
 
     assert counts(play) == {"superseded": 1}

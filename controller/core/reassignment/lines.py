@@ -1,0 +1,170 @@
+"""Which waiting move begins next?
+
+Moves that take room at the same places form a group, in the order in which they were accepted. A group stands behind
+one place: one without room, or a broker that is absent, else any of its own. So what becomes free concerns only the
+groups that stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from msgspec import Struct, field
+
+from controller.core.reassignment.places import ANYWHERE, INTO, OUT, Place, Places
+from zk_layout.ids import TopicPartition
+
+Obstacle = Callable[[Places], Place | None]
+Closed = Callable[[Place], bool]
+
+
+class _Group(Struct, eq=False):
+    """Moves with the same places; those that left it are passed over when they come first."""
+
+    places: Places
+    behind: Place
+    heap: list[tuple[int, TopicPartition]] = field(default_factory=list)
+    size: int = 0
+
+
+class Lines:
+    """All waiting moves that may begin, as far as room and brokers allow."""
+
+    def __init__(self, obstacle: Obstacle, is_closed: Closed) -> None:
+        """Begin empty. `obstacle` is the place behind which moves with these places must wait, and `is_closed` tells
+        whether a place still is one.
+        """
+        self._obstacle = obstacle
+        self._is_closed = is_closed
+        self._of: dict[TopicPartition, tuple[int, Places]] = {}
+        self._groups: dict[Places, _Group] = {}
+        # By place, the groups behind it, as a heap of their first orders.
+        self._lines: dict[Place, list[tuple[int, Places]]] = {}
+        # Places that may be open, as a heap of the first orders behind them.
+        self._open: list[tuple[int, Place]] = []
+        self.sizes: dict[Place, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, at: TopicPartition) -> bool:
+        return at in self._of
+
+    def stand(self, at: TopicPartition, order: int, places: Places) -> None:
+        """Let a move wait, which does not wait yet."""
+        self._of[at] = order, places
+        group = self._groups.get(places)
+        if group is None:
+            group = self._groups[places] = _Group(places, self._place_for(places))
+        heappush(group.heap, (order, at))
+        group.size += 1
+        self.sizes[group.behind] = self.sizes.get(group.behind, 0) + 1
+        if group.heap[0][1] == at:
+            self._line_up(group)
+
+    def leave(self, at: TopicPartition) -> None:
+        """Let a move wait no longer, if it does."""
+        held = self._of.pop(at, None)
+        if held is not None:
+            self._shrink(self._groups[held[1]])
+
+    def behind(self, at: TopicPartition) -> Place | None:
+        """The place behind which a move waits."""
+        held = self._of.get(at)
+        return None if held is None else self._groups[held[1]].behind
+
+    def open(self, place: Place) -> None:
+        """A place may have room again, or a broker may have returned."""
+        first = self._first(place)
+        if first is not None:
+            heappush(self._open, (first[0], place))
+
+    def open_all(self) -> None:
+        """Any place may have room: the limits have changed."""
+        for place in tuple(self._lines):
+            self.open(place)
+
+    def waited_for(self, kind: str) -> list[Place]:
+        """The places of a kind behind which moves wait."""
+        return [place for place in self._lines if place.kind == kind]
+
+    def next(self, has_room: Callable[[], bool]) -> tuple[TopicPartition, Places] | None:
+        """Take the first move that has room everywhere; None if there is none, or the cluster has no room.
+
+        Groups that wait for something else than what they stand behind are put there, once for all their moves.
+        """
+        while self._open and has_room():
+            _, place = heappop(self._open)
+            first = self._first(place)
+            if first is None or self._is_closed(place):
+                continue
+            heappop(self._lines[place])
+            group = self._groups[first[1]]
+            obstacle = self._obstacle(group.places)
+            if obstacle is not None and obstacle != place:
+                self._move(group, obstacle)
+                self.open(place)
+                continue
+            _, at = heappop(group.heap)
+            del self._of[at]
+            self._shrink(group)
+            if group.size:
+                self._line_up(group)
+            self.open(place)
+            return at, group.places
+        return None
+
+    def _place_for(self, places: Places) -> Place:
+        home = next((place for place in places if place.kind in (INTO, OUT)), Place(ANYWHERE))
+        return self._obstacle(places) or home
+
+    def _line_up(self, group: _Group) -> None:
+        """Enter a group into the line behind its place by its first move; an earlier entry of it counts no longer."""
+        order = self._first_of(group)
+        if order is None:
+            return
+        heappush(self._lines.setdefault(group.behind, []), (order, group.places))
+        if not self._is_closed(group.behind):
+            heappush(self._open, (order, group.behind))
+
+    def _move(self, group: _Group, to: Place) -> None:
+        self.sizes[group.behind] -= group.size
+        if not self.sizes[group.behind]:
+            del self.sizes[group.behind]
+        self.sizes[to] = self.sizes.get(to, 0) + group.size
+        group.behind = to
+        self._line_up(group)
+
+    def _shrink(self, group: _Group) -> None:
+        group.size -= 1
+        self.sizes[group.behind] -= 1
+        if not self.sizes[group.behind]:
+            del self.sizes[group.behind]
+        if not group.size:
+            del self._groups[group.places]
+
+    def _first_of(self, group: _Group) -> int | None:
+        """The order of a group's first move; moves that have left it, or stand again elsewhere, are dropped."""
+        heap = group.heap
+        while heap and self._of.get(heap[0][1]) != (heap[0][0], group.places):
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def _first(self, place: Place) -> tuple[int, Places] | None:
+        """The first group behind a place; entries that count no longer are dropped."""
+        line = self._lines.get(place)
+        while line:
+            order, places = line[0]
+            group = self._groups.get(places)
+            if group is not None and group.behind == place:
+                first = self._first_of(group)
+                if first == order:
+                    return line[0]
+                if first is not None and first > order:
+                    heappop(line)
+                    heappush(line, (first, places))
+                    continue
+            heappop(line)
+        self._lines.pop(place, None)
+        return None

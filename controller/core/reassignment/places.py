@@ -1,0 +1,130 @@
+"""How many moves that copy are in flight, and is there room for another: in the cluster, into and out of a broker?
+
+A move copies from when its partition gets replicas to add until it ends. It takes room into a broker until its replica
+there is in sync, and out of the broker that leads the partition as long as any added replica is not in sync. Limits
+apply to what begins; they stop nothing that has begun.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from controller.core.settings import MachineSettings
+from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
+
+
+class Place(NamedTuple):
+    """Where moves take room, or what one waits for: an `ABSENT` broker."""
+
+    kind: str
+    broker: BrokerId = NO_LEADER
+
+
+Places = tuple[Place, ...]
+THE_CLUSTER = Place(CLUSTER)
+NOWHERE: Places = ()
+
+
+def places_of(assignment: Assignment, state: PartitionState | None) -> Places:
+    """Where a move takes room; nowhere if it copies nothing.
+
+    >>> moving = Assignment((3, 1, 2), adding=(3,), removing=(2,))
+    >>> [tuple(place) for place in places_of(moving, PartitionState(1, 7, 1, (1, 2)))]
+    [('cluster', -1), ('into', 3), ('out', 1)]
+    >>> [tuple(place) for place in places_of(moving, PartitionState(1, 7, 1, (1, 2, 3)))]
+    [('cluster', -1)]
+    """
+    if not assignment.adding:
+        return NOWHERE
+    in_sync = () if state is None else state.isr
+    into = tuple(Place(INTO, r) for r in assignment.adding if r not in in_sync)
+    out = () if state is None or state.leader == NO_LEADER or not into else (Place(OUT, state.leader),)
+    return (THE_CLUSTER, *into, *out)
+
+
+class Room:
+    """The places of moves in flight, and of those decided whose transaction has no outcome yet."""
+
+    def __init__(self, settings: MachineSettings, freed: Callable[[Place], None]) -> None:
+        """Begin with nothing in flight; `freed` is called with each place that has room again."""
+        self._freed = freed
+        self.adjust(settings)
+        self._in_flight: dict[TopicPartition, Places] = {}
+        self._reserved: dict[TopicPartition, Places] = {}
+        self._taken: Counter[Place] = Counter()
+
+    def adjust(self, settings: MachineSettings) -> None:
+        """Count by these limits from now on."""
+        self._limits = {
+            CLUSTER: settings.moves_at_once,
+            INTO: settings.moves_into_broker,
+            OUT: settings.moves_out_of_broker,
+        }
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return any(limit is not None for limit in self._limits.values())
+
+    def limit(self, place: Place) -> int | None:
+        """How many moves may take room there."""
+        return self._limits.get(place.kind)
+
+    def taken(self, place: Place) -> int:
+        """How many moves take room there."""
+        return self._taken[place]
+
+    def is_full(self, place: Place) -> bool:
+        """Whether nothing more may begin there."""
+        limit = self._limits.get(place.kind)
+        return limit is not None and self._taken[place] >= limit
+
+    def first_full(self, places: Iterable[Place]) -> Place | None:
+        """The first of these places that is full."""
+        return next((place for place in places if self.is_full(place)), None)
+
+    def fly(self, at: TopicPartition, places: Places) -> None:
+        """Note where a partition takes room according to ZooKeeper."""
+        self._change(self._in_flight, at, places)
+
+    def reserve(self, at: TopicPartition, places: Places) -> None:
+        """Keep room for a move until its outcome is known."""
+        self._change(self._reserved, at, places)
+
+    def release(self, at: TopicPartition) -> None:
+        """Keep no room for a partition beyond what ZooKeeper shows."""
+        self._change(self._reserved, at, NOWHERE)
+
+    def in_flight(self, at: TopicPartition) -> Places:
+        """Where a partition takes room according to ZooKeeper."""
+        return self._in_flight.get(at, NOWHERE)
+
+    def _change(self, kept: dict[TopicPartition, Places], at: TopicPartition, places: Places) -> None:
+        if kept.get(at, NOWHERE) == places:
+            return
+        before = self._of(at)
+        if places:
+            kept[at] = places
+        else:
+            del kept[at]
+        after = self._of(at)
+        for place in after:
+            if place not in before:
+                self._taken[place] += 1
+        for place in before:
+            if place not in after:
+                was_full = self.is_full(place)
+                self._taken[place] -= 1
+                if not self._taken[place]:
+                    del self._taken[place]
+                if was_full and not self.is_full(place):
+                    self._freed(place)
+
+    def _of(self, at: TopicPartition) -> Places:
+        return tuple(dict.fromkeys((*self._in_flight.get(at, NOWHERE), *self._reserved.get(at, NOWHERE))))

@@ -1,0 +1,499 @@
+"""Which moves wait because of limits, and which of them begins now?
+
+Where moves are limited, an accepted move that finds no room waits: what a client asked for in a znode of ours, what an
+entry of the legacy znode or a child of `/admin/reassignments` asks for there. What has begun goes on, and may be
+redirected or cancelled at once.
+
+Source: KIP-455 "Internal Batching", which leaves limits to the controller and asks for none by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from itertools import islice
+
+from controller.core.messages.effects import Notice
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Again, Alarm
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import PartitionReassignment
+from controller.core.reassignment import pausing, rule
+from controller.core.reassignment.lines import Lines
+from controller.core.reassignment.memory import QueueMemory
+from controller.core.reassignment.places import ABSENT, INTO, THE_CLUSTER, Place, Places, Room, places_of
+from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, stray_parts
+from controller.core.reassignment.waiting_text import NOTICE, figures, overtaken, reason, superseded
+from controller.core.settings import MachineSettings
+from controller.core.stage import in_force, toward
+from controller.core.state.changes import Changes
+from controller.core.state.waiting_znodes import Door, Waiter
+from controller.core.steps.change import Case, Change, listed
+from controller.core.steps.step import Step, TopicDuty
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, topic_subject
+from controller.core.turn.shared import Shared
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
+
+PARTS_A_TURN = 30
+CALLED_A_TURN = 1_000
+ASIDE_S = 10.0
+
+
+class TryAside(Alarm, frozen=True):
+    """Moves that could not begin when it was their turn may be able to now."""
+
+
+class Noted(Enum):
+    """A request is accepted, and changes no replicas now."""
+
+    IN_ZNODES = "its znodes say so once the step is written"
+
+
+class MoveQueue(TopicDuty):
+    """The waiting moves of one term, and the room that moves take."""
+
+    alarms = (TryAside,)
+
+    def __init__(self, shared: Shared, memory: QueueMemory) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._state = shared.state.waiting
+        self._waiting = memory.waiting
+        self._lines = Lines(self._obstacle, self._is_closed)
+        self._room = Room(shared.settings, self._lines.open)
+        # Those whose turn it is: their topic's next step begins them.
+        self._called: dict[TopicPartition, None] = {}
+        # Those that could not begin although there was room: they are tried again.
+        self._aside: dict[TopicPartition, None] = {}
+        self._leads = not shared.settings.is_observing
+        self._is_alarm_set = False
+        self._plans: dict[TopicName, Plan] = {}
+        self._unread: dict[TopicName, dict[PartNumber, None]] = {}
+        self._strays: dict[TopicName, None] = {}
+        self._flying: dict[TopicName, dict[PartitionId, None]] = {}
+        self._last_order = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether moves are limited, or some still wait from when they were."""
+        return self._room.is_limited or bool(self._waiting)
+
+    # ---- what doors ask -------------------------------------------------------------------------------------
+
+    def requested(
+        self, step: Step, wanted: PartitionReassignment, case: Case | None, outcome: Change | Refusal | None
+    ) -> Change | Refusal | Noted | None:
+        """What a client's request comes to, given what it would change without limits."""
+        at, present = wanted.topic_partition, self._waits_for(wanted.topic_partition)
+        is_cancel = wanted.replicas is None
+        if isinstance(outcome, Refusal):
+            is_idle = is_cancel and outcome.error is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+            if present is None or not is_idle:
+                return outcome
+        if case is None:
+            return outcome
+        if wanted.replicas is not None and isinstance(outcome, Change):
+            return self._begin_or_wait(step, case, wanted.replicas, outcome)
+        if present is None:
+            return outcome
+        if (refused := self._refused(at)) is not None:
+            return refused
+        what = "cancel" if is_cancel else "stay"
+        self.drop(step, at, f"asked to {what}: {at} no longer waits to move to {listed(present)}")
+        return outcome if isinstance(outcome, Change) else Noted.IN_ZNODES
+
+    def _begin_or_wait(
+        self, step: Step, case: Case, target: Replicas, change: Change
+    ) -> Change | Refusal | Noted | None:
+        at, recorded = case.at, self._cluster.waiting_move(case.at)
+        if self.may_begin(step, case, change):
+            self.drop(step, at)
+            return change
+        if recorded is not None and recorded.to == target:
+            waiter = self._waiter(at)
+            return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
+        if (refused := self._refused(at)) is not None:
+            return refused
+        self._last_order += 1
+        former = step.topic.partitions[at.partition].assignment.target
+        why = f"{at} waits to move to {listed(target)}: {reason(self._obstacle(self._places(at, target)), self._room)}"
+        self._plan(step).add(at.partition, WaitingMove(target, former, self._last_order), why)
+        return Noted.IN_ZNODES
+
+    def _refused(self, at: TopicPartition) -> Refusal | None:
+        """The refusal of a request that would need a part written which cannot be read."""
+        address = WaitingMovesAddress(at.topic, part_of(at.partition))
+        if is_readable(self._state, address, self._cluster):
+            return None
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address.path} cannot be read; repair or delete it first")
+
+    def _waits_for(self, at: TopicPartition) -> Replicas | None:
+        """Where a partition waits to move, by the znode that asks for it: what is answered must have been written."""
+        waiter, recorded = self._waiter(at), self._cluster.waiting_move(at)
+        if waiter is not None and waiter.door is not Door.REQUEST:
+            return self._asked_by(at, waiter.door)
+        return None if recorded is None else recorded.to
+
+    def may_begin(self, step: Step, case: Case, change: Change) -> bool:
+        """Whether a move may begin, or go elsewhere, in this step; if so, room is kept for it until the outcome.
+
+        Only a move that is in flight according to ZooKeeper goes elsewhere at once, even where there is no room.
+        """
+        at, to = case.at, change.assignment
+        if to is None or not self.is_on:
+            return True
+        places = places_of(to, change.state or case.state)
+        if places and THE_CLUSTER not in self._room.in_flight(at):
+            is_called = at in self._called
+            if is_called:
+                del self._called[at]
+            self._room.release(at)
+            is_first = is_called or len(self._lines) == (at in self._lines)
+            if not is_first or self._obstacle(places) is not None or self._room.is_full(THE_CLUSTER):
+                if is_called:
+                    self._stand(at)
+                return False
+        self._plan(step).begun[at] = None
+        self._room.reserve(at, places)
+        return True
+
+    def hold(self, step: Step, at: TopicPartition, target: Replicas, door: Door) -> None:
+        """Let a move wait that a znode asks for which stays; what a client asked for before is superseded."""
+        recorded, waiter = self._cluster.waiting_move(at), self._waiter(at)
+        if recorded is not None:
+            self.drop(step, at, superseded(at, recorded, target, door))
+        if waiter is None or (waiter.to, waiter.door) != (target, door):
+            self._last_order += 1
+            self._forget(at)
+            self._remember(at, Waiter(target, self._last_order, door))
+        if at not in self._called and at not in self._lines:
+            self._stand(at)
+
+    def drop(self, step: Step, at: TopicPartition, why: str | None = None) -> None:
+        """Take a client's waiting move out of its znode, in this step."""
+        if self._cluster.waiting_move(at) is not None or why is not None:
+            self._plan(step).drop(at.partition, why)
+
+    # ---- following ------------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Take in what takes room, and what waits."""
+        if changes.is_beginning:
+            for name, numbers in self._cluster.moving.items():
+                self._see_all(name, numbers)
+        for name, parts in changes.waiting.items():
+            self._unread.setdefault(name, {}).update(parts)
+        for name in changes.gone_topics:
+            self._see_all(name, (*self._flying.get(name, ()), *self._waiting.get(name, ())))
+        for name in {**changes.gone_topics, **changes.topics} if self._state.parts else ():
+            if self._state.of(name) and self._is_another(name, changes):
+                self._unread.setdefault(name, {}).update(dict.fromkeys(self._state.of(name)))
+        for name, changed in changes.partitions.items():
+            if name in self._flying or name in self._waiting or name in self._cluster.moving:
+                self._see_all(name, changed)
+        for at in changes.children:
+            self._look_at_door(at, Door.CHILD)
+
+    def _is_another(self, name: TopicName, changes: Changes) -> bool:
+        """Whether what waits in a topic may be its own only now, or no longer: it came, went, or got an id."""
+        topic, former = self._cluster.topics.get(name), changes.topics.get(name)
+        if topic is None or former is None:
+            return True
+        return (topic.czxid, topic.topic_id) != (former.czxid, former.topic_id)
+
+    def announce(self, changes: Changes, out: Outbox) -> None:
+        """Take in what waits, now that it is known which entries of the legacy znode are left."""
+        if changes.legacy:
+            for at in [TopicPartition(name, n) for name, waiting in self._waiting.items() for n in waiting]:
+                self._look_at_door(at, Door.LEGACY)
+        self._read_parts(out)
+
+    def _read_parts(self, out: Outbox) -> None:
+        most = PARTS_A_TURN
+        while self._unread and most > 0:
+            name = next(iter(self._unread))
+            parts = self._unread.pop(name)
+            some = list(islice(parts, most))
+            most -= len(some)
+            if len(parts) > len(some):
+                self._unread[name] = dict.fromkeys(list(parts)[len(some) :])
+            self._read(name, some)
+        if self._unread:
+            out.wake(Again(), out.now)
+
+    def _read(self, name: TopicName, parts: Sequence[PartNumber]) -> None:
+        topic, of_topic = self._cluster.topics.get(name), self._state.of(name)
+        if topic is None or any(not part.is_of(topic) for part in of_topic.values()):
+            self._strays[name] = None
+        for number in parts:
+            part = of_topic.get(number)
+            listed_now = {} if part is None or topic is None else part.moves_of(topic)
+            held = self._waiting.get(name, {})
+            for n in [n for n, w in held.items() if part_of(n) == number and w.door is Door.REQUEST]:
+                if n not in listed_now:
+                    self._forget(TopicPartition(name, n))
+            for n, move in listed_now.items():
+                at, waiter = TopicPartition(name, n), self._waiter(TopicPartition(name, n))
+                self._last_order = max(self._last_order, move.order)
+                if part_of(n) != number or (waiter is not None and waiter.door is not Door.REQUEST):
+                    continue
+                if waiter is None or (waiter.to, waiter.order) != (move.to, move.order):
+                    self._forget(at)
+                    self._remember(at, Waiter(move.to, move.order, Door.REQUEST))
+                    self._stand(at)
+
+    def _look_at_door(self, at: TopicPartition, door: Door) -> None:
+        """Forget a move whose znode asks for it no longer."""
+        waiter = self._waiter(at)
+        if waiter is None or waiter.door is not door:
+            return
+        if self._asked_by(at, door) != waiter.to:
+            self._forget(at)
+            self._unread.setdefault(at.topic, {})[part_of(at.partition)] = None
+
+    def _asked_by(self, at: TopicPartition, door: Door) -> Replicas | None:
+        if door is Door.LEGACY:
+            return self._cluster.legacy.get(at)
+        child = self._cluster.child(at)
+        return None if child is None else child.replicas
+
+    def _see_all(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        for number in numbers:
+            self._see(TopicPartition(name, number))
+
+    def _see(self, at: TopicPartition) -> None:
+        """Take in where a partition takes room, and where it would if what it waits for began."""
+        topic, held = self._cluster.topics.get(at.topic), self._cluster.partition(at)
+        is_there = topic is not None and held is not None and not topic.is_queued_for_deletion
+        places = places_of(held.assignment, held.state) if is_there and held is not None else ()
+        self._room.fly(at, places)
+        if places:
+            self._flying.setdefault(at.topic, {})[at.partition] = None
+        elif at.topic in self._flying:
+            self._flying[at.topic].pop(at.partition, None)
+            if not self._flying[at.topic]:
+                del self._flying[at.topic]
+        waiter = self._waiter(at)
+        if waiter is None:
+            return
+        has_begun = held is not None and held.assignment.target == waiter.to and waiter.door is not Door.REQUEST
+        if topic is None or has_begun:
+            self._forget(at)
+        else:
+            self._stand(at)
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Count by the changed limits. What is in flight goes on, also beyond them."""
+        self._room.adjust(self._shared.settings)
+        self._lines.open_all()
+
+    # ---- who is next ----------------------------------------------------------------------------------------
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Call the moves that may begin; their topics' steps follow in this turn. Remove what belongs to no topic."""
+        if not self._leads:
+            return ()
+        if self._waiting and self._cluster.pause is None:
+            self._call(out)
+        if self._aside and not self._is_alarm_set:
+            self._is_alarm_set = True
+            out.wake(TryAside(), out.now + ASIDE_S)
+        return self._without_strays()
+
+    def _call(self, out: Outbox) -> None:
+        for place in self._lines.waited_for(ABSENT):
+            if not self._is_closed(place):
+                self._lines.open(place)
+        for _ in range(CALLED_A_TURN):
+            found = self._lines.next(self._has_room)
+            if found is None:
+                return
+            at, places = found
+            self._room.reserve(at, places)
+            self._called[at] = None
+            self._shared.agenda.add(at.topic, (at.partition,))
+        out.wake(Again(), out.now)
+
+    def _without_strays(self) -> list[Proposal]:
+        proposals = []
+        for name in tuple(self._strays):
+            subject = Subject("waiting moves of", name)
+            topic = topic_subject(name)
+            if not self._shared.transactions.may_propose(subject) or self._shared.transactions.is_busy(topic):
+                continue
+            writes = stray_parts(name, self._state, self._cluster)
+            if writes:
+                why = f"what waited to move in topic {name} is forgotten: that topic is gone"
+                proposals.append(Proposal(subject, (Atom(writes, (why,)),), (topic,)))
+            elif writes is not None:
+                del self._strays[name]
+        return proposals
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Try again what could not begin."""
+        self._is_alarm_set = False
+        for at in tuple(self._aside):
+            self._stand(at)
+
+    def _has_room(self) -> bool:
+        return not self._room.is_full(THE_CLUSTER)
+
+    def _is_closed(self, place: Place) -> bool:
+        return not self._cluster.is_live(place.broker) if place.kind == ABSENT else self._room.is_full(place)
+
+    def _obstacle(self, places: Places) -> Place | None:
+        for place in places:
+            if place.kind == INTO and not self._cluster.is_live(place.broker):
+                return Place(ABSENT, place.broker)
+        return self._room.first_full(place for place in places if place != THE_CLUSTER)
+
+    def _places(self, at: TopicPartition, target: Replicas) -> Places:
+        held = self._cluster.partition(at)
+        if held is None:
+            return ()
+        return places_of(toward(in_force(held.assignment, held.state), target), held.state)
+
+    def _stand(self, at: TopicPartition) -> None:
+        """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
+        self._withdraw(at)
+        waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
+        if waiter is not None and topic is not None and not topic.is_queued_for_deletion:
+            self._lines.stand(at, waiter.order, self._places(at, waiter.to))
+
+    def _withdraw(self, at: TopicPartition) -> None:
+        self._lines.leave(at)
+        self._aside.pop(at, None)
+        if at in self._called:
+            del self._called[at]
+            self._room.release(at)
+
+    # ---- deciding -------------------------------------------------------------------------------------------
+
+    def open_step(self, step: Step, out: Outbox) -> None:
+        """Begin what was called, and drop what has come true, or can no longer be meant."""
+        waiting = self._waiting.get(step.name) if self._leads else None
+        if not waiting:
+            return
+        plan = self._plan(step)
+        for number in sorted(n for n in step.numbers if n in waiting):
+            at = TopicPartition(step.name, number)
+            is_later = at in self._cluster.legacy or number in step.requested or number in plan.changed
+            if is_later or step.planned.touches(number) or number in step.limited or step.is_limited:
+                continue
+            if waiting[number].door is Door.REQUEST:
+                step.at = number
+                self._open_one(step, at)
+                step.at = None
+
+    def _open_one(self, step: Step, at: TopicPartition) -> None:
+        move = self._cluster.waiting_move(at)
+        if move is None:
+            self._forget(at)
+            return
+        held = step.topic.partitions.get(at.partition)
+        if held is None or not held.assignment.replicas:
+            if not step.topic.is_malformed:
+                self.drop(step, at, f"{at} no longer waits to move to {listed(move.to)}: there is no such partition")
+            return
+        case = step.planned.case(at.partition)
+        if case is None or step.topic.is_malformed:
+            return
+        target = held.assignment.target
+        if target == move.to:
+            self.drop(step, at, f"{at} no longer waits to move to {listed(move.to)}: it is there, or on its way")
+            return
+        if {*target} != {*move.former}:
+            text = overtaken(at, move, target)
+            step.notices.append(Notice(NOTICE, text))
+            self.drop(step, at, text)
+            return
+        if at in self._called:
+            self._begin(step, case, move.to)
+
+    def _begin(self, step: Step, case: Case, target: Replicas) -> None:
+        at = case.at
+        outcome = rule.begin(case, self._cluster, target)
+        if outcome is None:
+            self.drop(step, at, f"{at} no longer waits to move to {listed(target)}: it is there, or on its way")
+        elif isinstance(outcome, Change):
+            if pausing.holds_back(case, self._cluster, outcome):
+                self._stand(at)
+            elif self.may_begin(step, case, outcome):
+                why = f"{outcome.why}; it has waited"
+                step.planned.take(at.partition, Change(why, outcome.assignment, outcome.state, outcome.owed))
+                step.decided[at.partition] = None
+                self.drop(step, at)
+
+    def close_step(self, step: Step, out: Outbox) -> None:
+        """Write what waits from now on, and no longer; what another rule has moved is waited for from there."""
+        waiting = self._waiting.get(step.name)
+        if waiting is None and step.name not in self._plans:
+            return
+        plan = self._plan(step)
+        for number in step.planned.assigned:
+            move = self._cluster.waiting_move(TopicPartition(step.name, number))
+            assignment = step.planned.assignment_of(number)
+            if move is not None and assignment is not None and number not in plan.changed:
+                plan.follow(number, move, assignment.target)
+        writes = part_writes(step.topic, plan, self._state, self._cluster)
+        step.planned.along.extend(writes)
+        step.planned.notes.extend(plan.why)
+
+    def end_step(self, step: Step, *, is_decided: bool) -> None:
+        """Keep room only for what is going to be written; what was called and is not decided steps aside."""
+        plan = self._plans.get(step.name)
+        is_sent = is_decided and bool(step.atoms) and step.waits_for is None
+        if plan is not None and (plan.step is not step or not is_sent):
+            self._end(step.name)
+        for number in step.numbers if self._called else ():
+            at = TopicPartition(step.name, number)
+            is_touched = step.draft is not None and step.draft.touches(number)
+            if at in self._called and not (is_sent and is_touched):
+                self._withdraw(at)
+                self._aside[at] = None
+
+    def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
+        """See what became of the moves that were to begin: from now on ZooKeeper shows the room they take."""
+        plan = self._plans.get(step.name)
+        if plan is not None and plan.step is step:
+            self._end(step.name)
+
+    def _end(self, name: TopicName) -> None:
+        plan = self._plans.pop(name)
+        for at in plan.begun:
+            self._see(at)
+            self._room.release(at)
+            waiter = self._waiter(at)
+            if waiter is not None and waiter.door is Door.REQUEST and self._cluster.waiting_move(at) is None:
+                self._forget(at)
+
+    def _plan(self, step: Step) -> Plan:
+        plan = self._plans.get(step.name)
+        if plan is None or plan.step is not step:
+            if plan is not None:
+                self._end(step.name)
+            plan = self._plans[step.name] = Plan(step)
+        return plan
+
+    # ---- who waits ------------------------------------------------------------------------------------------
+
+    def _waiter(self, at: TopicPartition) -> Waiter | None:
+        of_topic = self._waiting.get(at.topic)
+        return None if of_topic is None else of_topic.get(at.partition)
+
+    def _remember(self, at: TopicPartition, waiter: Waiter) -> None:
+        self._waiting.setdefault(at.topic, {})[at.partition] = waiter
+
+    def _forget(self, at: TopicPartition) -> None:
+        self._withdraw(at)
+        of_topic = self._waiting.get(at.topic)
+        if of_topic is not None:
+            of_topic.pop(at.partition, None)
+            if not of_topic:
+                del self._waiting[at.topic]
+
+    def figures(self) -> dict[str, float]:
+        """How many moves wait, and for what."""
+        aside, is_paused = len(self._aside) + len(self._called), self._cluster.pause is not None
+        return figures(self._lines.sizes, self._room, aside, is_paused=is_paused)

@@ -1,0 +1,97 @@
+"""What do the znodes of waiting moves say after a topic's step, and which of them belong to no topic?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, field
+
+from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.state.topics import TopicView
+from controller.core.state.view import Cluster
+from controller.core.state.waiting_znodes import WaitingPart, WaitingZnodes
+from controller.core.steps.step import Step
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
+
+Moves = dict[PartitionId, WaitingMove | None]
+
+
+class Plan(Struct, eq=False):
+    """What one step of a topic changes about waiting moves.
+
+    Shape:
+        `changed` maps partitions to the move for which they wait from now on, None if they do not. For moves of those
+        `begun` room is kept. `why` has one sentence for each change that no other decision explains.
+    """
+
+    step: Step
+    changed: Moves = field(default_factory=dict)
+    begun: dict[TopicPartition, None] = field(default_factory=dict)
+    why: list[str] = field(default_factory=list)
+
+    def add(self, number: PartitionId, move: WaitingMove, why: str) -> None:
+        """Let a partition wait for this move."""
+        self.changed[number] = move
+        self.why.append(why)
+
+    def drop(self, number: PartitionId, why: str | None) -> None:
+        """Let a partition wait for nothing."""
+        self.changed[number] = None
+        if why is not None:
+            self.why.append(why)
+
+    def follow(self, number: PartitionId, move: WaitingMove, former: Replicas) -> None:
+        """Let a partition wait on, which this step moves for another reason."""
+        self.changed[number] = WaitingMove(move.to, former, move.order)
+
+
+def is_readable(state: WaitingZnodes, address: WaitingMovesAddress, cluster: Cluster) -> bool:
+    """Whether it is known what a part says, so that it can be written."""
+    part = state.of(address.topic).get(address.part)
+    return not cluster.is_unreadable(address) and (part is None or part.value is not None)
+
+
+def part_writes(topic: TopicView, plan: Plan, state: WaitingZnodes, cluster: Cluster) -> Iterator[Write]:
+    """The parts that change with a step; those that cannot be read stay as they are."""
+    by_part: dict[PartNumber, Moves] = {}
+    for number, move in sorted(plan.changed.items()):
+        by_part.setdefault(part_of(number), {})[number] = move
+    for part_number, changed in by_part.items():
+        address = WaitingMovesAddress(topic.name, part_number)
+        if not is_readable(state, address, cluster):
+            continue
+        part = state.of(topic.name).get(part_number)
+        before = {} if part is None else part.moves_of(topic)
+        after = _changed(before, changed, part_number)
+        if after != before:
+            yield from _write(address, part, WaitingMoves(topic.czxid, after, topic.topic_id))
+
+
+def _changed(
+    before: Mapping[PartitionId, WaitingMove], changed: Moves, part: PartNumber
+) -> dict[PartitionId, WaitingMove]:
+    moves: Moves = {**before, **changed}
+    return {n: move for n, move in sorted(moves.items()) if move is not None and part_of(n) == part}
+
+
+def _write(address: WaitingMovesAddress, part: WaitingPart | None, value: WaitingMoves) -> Iterator[Write]:
+    if part is None:
+        yield Create(address, value)
+    elif value.moves:
+        yield Set(address, value, part.version)
+    else:
+        yield Delete(address, part.version)
+
+
+def stray_parts(name: TopicName, state: WaitingZnodes, cluster: Cluster) -> tuple[Write, ...] | None:
+    """Delete the parts that no topic of this name needs; None while it is unknown whether there is one."""
+    topic = cluster.topics.get(name)
+    if topic is None and cluster.is_unreadable(TopicAddress(name)):
+        return None
+    return tuple(
+        Delete(WaitingMovesAddress(name, number), part.version)
+        for number, part in sorted(state.of(name).items())
+        if topic is None or not part.is_of(topic)
+    )

@@ -1,0 +1,57 @@
+"""What does a move wait for? In sentences, and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.core.reassignment.places import ABSENT, CLUSTER, INTO, OUT, THE_CLUSTER, Place, Room
+from controller.core.state.waiting_znodes import Door
+from controller.core.steps.change import listed
+from zk_layout.ids import Replicas, TopicPartition
+from zk_layout.znodes.admin import LegacyReassignmentAddress
+from zk_layout.znodes.reassignments import ROOT
+from zk_layout.znodes.waiting_moves import WaitingMove
+
+NOTICE = "overtaken move"
+PAUSED = "paused"
+MEASURES = {
+    CLUSTER: "waiting_moves_cluster",
+    INTO: "waiting_moves_into",
+    OUT: "waiting_moves_out",
+    ABSENT: "waiting_moves_absent",
+    PAUSED: "waiting_moves_paused",
+}
+
+
+def reason(obstacle: Place | None, room: Room) -> str:
+    """What a move waits for that stands behind this place, or behind none."""
+    if obstacle is not None and obstacle.kind == ABSENT:
+        return f"broker {obstacle.broker} is not alive"
+    if obstacle is not None and obstacle.kind in (INTO, OUT):
+        way = "into" if obstacle.kind == INTO else "out of"
+        return f"{room.taken(obstacle)} of {room.limit(obstacle)} moves {way} broker {obstacle.broker} are in flight"
+    if room.is_full(THE_CLUSTER):
+        return f"{room.taken(THE_CLUSTER)} of {room.limit(THE_CLUSTER)} moves are in flight"
+    return "others have waited longer"
+
+
+def overtaken(at: TopicPartition, move: WaitingMove, target: Replicas) -> str:
+    """Why a move is dropped whose partition someone else has moved."""
+    what = f"{at} no longer waits to move from {listed(move.former)} to {listed(move.to)}"
+    return f"{what}: meanwhile another process has moved it to {listed(target)}"
+
+
+def superseded(at: TopicPartition, move: WaitingMove, target: Replicas, door: Door) -> str:
+    """Why a client's move is dropped that a znode overrules."""
+    znode = LegacyReassignmentAddress().path if door is Door.LEGACY else ROOT
+    return f"{at} no longer waits to move to {listed(move.to)}: {znode} asks for {listed(target)}"
+
+
+def figures(sizes: Mapping[Place, int], room: Room, aside: int, *, is_paused: bool) -> dict[str, float]:
+    """How many moves wait, by what they wait for. What stands before a place with room waits for the cluster's."""
+    found = dict.fromkeys(MEASURES, 0)
+    found[CLUSTER] = aside
+    for place, size in sizes.items():
+        is_own = place.kind == ABSENT or (place.kind in (INTO, OUT) and room.is_full(place))
+        found[PAUSED if is_paused else place.kind if is_own else CLUSTER] += size
+    return {MEASURES[what]: count for what, count in found.items()}

@@ -1,0 +1,250 @@
+"""Are limits of moves kept, and does every move that waits begin once, unless it is taken back?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from controller.core.messages.requests import AlterReassignments, Request
+from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Place, Places, places_of
+from tests.simulation.broken import hold
+from tests.simulation.reassignment_folder import IN_FLIGHT_S, REMEMBERED_S
+from tests.simulation.refusals import Concern
+from zk_layout import catalog
+from zk_layout.ids import NO_LEADER, Replicas, SessionId, TopicName, TopicPartition
+from zk_layout.znodes.admin import LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.reassignments import ReassignmentAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.waiting_moves import ROOT, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ONE_WORLD_IN = 5
+BY_ZNODE = "by a znode"
+
+
+def is_limited(seed: int) -> bool:
+    """Whether moves are limited in a seed's world."""
+    return seed % ONE_WORLD_IN == 3
+
+
+class _Entry(Struct, frozen=True):
+    move: WaitingMove
+    since: float
+
+
+class Limits:
+    """The limits of one world, the moves in flight, and those that wait."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        random = Random(f"{world.seed}/limits")
+        self.are_set = is_limited(world.seed)
+        self.at_once = random.choice((None, 1, 1, 2, 4)) if self.are_set else None
+        self.into = random.choice((None, 1, 1, 2)) if self.are_set else None
+        self.out = random.choice((None, 1, 2)) if self.are_set else None
+        self.are_set = (self.at_once, self.into, self.out) != (None, None, None)
+        self.begun = 0  # that had waited
+        self._waiting: dict[TopicPartition, _Entry] = {}
+        # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
+        # redirection may be written with it, or after it.
+        self._redirected: dict[TopicPartition, tuple[Assignment, float]] = {}
+        # When a partition was last asked to go where; None is to cancel, and a znode counts wherever it says.
+        self._wished_at: dict[TopicPartition, dict[Replicas | str | None, float]] = {}
+
+    def limit(self, place: Place) -> int | None:
+        """How many moves may take room at a place."""
+        return {INTO: self.into, OUT: self.out}.get(place.kind, self.at_once)
+
+    def asked(self, request: Request) -> None:
+        """A request has arrived."""
+        for wanted in request.reassignments if isinstance(request, AlterReassignments) else ():
+            self._wish(wanted.topic_partition, wanted.replicas)
+
+    def _wish(self, at: TopicPartition, what: Replicas | str | None) -> None:
+        self._wished_at.setdefault(at, {})[what] = self.world.clock.now
+
+    def waits_for(self, at: TopicPartition) -> Replicas | None:
+        """The target that a partition waits for, or waited for until this transaction."""
+        entry = self._waiting.get(at)
+        return None if entry is None else entry.move.to
+
+    # ---- what is written ------------------------------------------------------------------------------------
+
+    def wrote(self, touched: dict[str, SessionId], former: dict[TopicName, Topic | None]) -> None:
+        """Judge a transaction; `former` are the topics that it changes, as they were before."""
+        if not self.are_set:
+            return
+        for name, before in former.items():
+            is_ours = self.world.checker.is_ours(touched[TopicAddress(name).path])
+            after = self.world.checker.topics.get(name)
+            if before is not None and after is not None and is_ours:
+                changed = [n for n, held in before.partitions.items() if after.partitions[n] != held]
+                for number in changed:
+                    held, at = before.partitions[number], TopicPartition(name, number)
+                    if held.adding and after.partitions[number].adding:
+                        self._redirected[at] = held, self.world.clock.now
+                for number in changed:
+                    self._changed(TopicPartition(name, number), before.partitions[number], after.partitions[number])
+        self._note_wishes(touched)
+        self._note_waiting(touched, former)
+
+    def _changed(self, at: TopicPartition, before: Assignment, after: Assignment) -> None:
+        entry = self._waiting.get(at)
+        is_begun = entry is not None and after.target == entry.move.to != before.target
+        self.begun += is_begun
+        if is_begun and self._entry(at) is not None and not self.world.checker.may_be_cut:
+            hold(f"{at} moves to {list(after.target)}, and still waits to do so")
+        if after.adding and not before.adding and not self._is_excused(at, before):
+            self._has_room(at, after)
+
+    def _is_excused(self, at: TopicPartition, before: Assignment) -> bool:
+        """Replicas on ids of controllers, and unlisted ones, are put right at once."""
+        state = self.world.checker.states.get(at)
+        unlisted = () if state is None else tuple(r for r in state.isr if r not in before.replicas)
+        is_on_controller = any(r in self.world.controllers for r in before.replicas)
+        return bool(unlisted) or is_on_controller or self._is_unsure(at)
+
+    def _is_unsure(self, at: TopicPartition) -> bool:
+        """Whether a controller may count a move differently from what ZooKeeper shows."""
+        checker = self.world.checker
+        return (
+            at in checker.edited
+            or at.topic in checker.asked_for
+            or at in checker.spoiled
+            or checker.was_unreadable_lately(at)
+            or self.world.refusals.hides(at)
+        )
+
+    def _has_room(self, at: TopicPartition, after: Assignment) -> None:
+        taken = self._taken()
+        for place in self._sure_places(at, after):
+            limit = self.limit(place)
+            if limit is not None and taken[place] > limit:
+                hold(f"{at} begins to move to {list(after.target)}: {taken[place]} moves at {place}, limit {limit}")
+
+    def _taken(self) -> Counter[Place]:
+        taken: Counter[Place] = Counter()
+        for at, assignment in self._moving():
+            former, when = self._redirected.get(at, (assignment, float("-inf")))
+            counted = former if self.world.clock.now - when < IN_FLIGHT_S else assignment
+            if not self._is_unsure(at):
+                taken.update(self._sure_places(at, counted))
+        return taken
+
+    def _moving(self) -> Iterator[tuple[TopicPartition, Assignment]]:
+        for name, topic in self.world.checker.topics.items():
+            for number, assignment in topic.partitions.items():
+                if assignment.adding:
+                    yield TopicPartition(name, number), assignment
+
+    def _sure_places(self, at: TopicPartition, assignment: Assignment) -> Places:
+        """Where a move takes room, whatever a controller has not heard of yet: a replica that was ever in sync, and is
+        not now, may still count as in sync.
+        """
+        joined = self.world.checker.caught_up.get(at, {})
+        state = self.world.checker.states.get(at)
+        into = tuple(Place(INTO, r) for r in assignment.adding if r not in joined)
+        out = () if not into or state is None or state.leader == NO_LEADER else (Place(OUT, state.leader),)
+        return (THE_CLUSTER, *into, *out)
+
+    # ---- what waits -----------------------------------------------------------------------------------------
+
+    def legacy_entries(self) -> dict[TopicPartition, Replicas]:
+        """The entries of the legacy znode."""
+        value = self.world.checker.read(LegacyReassignmentAddress().path)
+        moves = value.moves if isinstance(value, LegacyReassignment) else ()
+        return {move.topic_partition: move.replicas for move in moves}
+
+    @property
+    def waiting(self) -> set[TopicPartition]:
+        """The partitions that wait, as recorded."""
+        return {*self._waiting}
+
+    def _entry(self, at: TopicPartition) -> WaitingMove | None:
+        value = self.world.checker.read(WaitingMovesAddress(at.topic, part_of(at.partition)).path)
+        topic = self.world.zookeeper.nodes.get(TopicAddress(at.topic).path)
+        if not isinstance(value, WaitingMoves) or topic is None or value.czxid != topic.czxid:
+            return None
+        return value.moves.get(at.partition)
+
+    def _note_wishes(self, touched: dict[str, SessionId]) -> None:
+        for path in touched:
+            address = catalog.address_of(path)
+            if isinstance(address, ReassignmentAddress):
+                self._wish(TopicPartition(address.topic, address.partition), BY_ZNODE)
+            elif isinstance(address, LegacyReassignmentAddress):
+                for at in self.legacy_entries():
+                    self._wish(at, BY_ZNODE)
+
+    def _note_waiting(self, touched: dict[str, SessionId], former: dict[TopicName, Topic | None]) -> None:
+        for path in touched:
+            address = catalog.address_of(path)
+            if isinstance(address, WaitingMovesAddress):
+                value = self.world.checker.read(path)
+                moves = value.moves if isinstance(value, WaitingMoves) else {}
+                concerned = {at.partition for at in self._waiting if at.topic == address.topic} | moves.keys()
+                for number in sorted(n for n in concerned if part_of(n) == address.part):
+                    self._note(TopicPartition(address.topic, number))
+        for name in former:
+            if name not in self.world.checker.topics:
+                for at in [at for at in self._waiting if at.topic == name]:
+                    del self._waiting[at]
+
+    def _note(self, at: TopicPartition) -> None:
+        entry, held = self._entry(at), self._waiting.get(at)
+        if entry is not None:
+            if held is None or held.move.to != entry.to:
+                self._waiting[at] = _Entry(entry, self.world.clock.now)
+            return
+        self._waiting.pop(at, None)
+        if held is not None and not self._may_leave(at, held):
+            hold(f"{at} no longer waits to move to {list(held.move.to)}, and nobody wanted that")
+
+    def _may_leave(self, at: TopicPartition, held: _Entry) -> bool:
+        topic = self.world.checker.topics.get(at.topic)
+        assignment = None if topic is None else topic.partitions.get(at.partition)
+        if assignment is None or at.topic in self.world.checker.asked_for or at in self.world.checker.edited:
+            return True
+        if assignment.target == held.move.to or {*assignment.target} != {*held.move.former}:
+            return True
+        # What arrived before it may be carried out after it: its topic may have been in quarantine.
+        since = held.since - self.world.ensemble.most_s - REMEMBERED_S
+        wishes = self._wished_at.get(at, {}).items()
+        return any(when >= since for what, when in wishes if what != held.move.to)
+
+    # ---- the end --------------------------------------------------------------------------------------------
+
+    def may_wait(self, at: TopicPartition, target: Replicas) -> bool:
+        """Whether a move may still wait at the end."""
+        if not self.are_set:
+            return False
+        taken: Counter[Place] = Counter()
+        for moving, assignment in self._moving():
+            if moving.topic not in self.world.checker.unwanted:
+                taken.update(places_of(assignment, self.world.checker.states.get(moving)))
+        topic, state = self.world.checker.topics.get(at.topic), self.world.checker.states.get(at)
+        held = None if topic is None else topic.partitions.get(at.partition)
+        if held is None or at.topic in self.world.checker.unwanted:
+            return True
+        original = held.original
+        added = tuple(r for r in target if r not in original)
+        if any(r not in self.world.brokers or not self.world.brokers[r].is_registered for r in added):
+            return True
+        places = places_of(Assignment((*target, *original), added), state)
+        is_full = any((limit := self.limit(p)) is not None and taken[p] >= limit for p in places)
+        return is_full or self.world.refusals.excuses(at, Concern.MOVING)
+
+    def outcome(self) -> str | None:
+        """The errors in what still waits at the end."""
+        for at, entry in self._waiting.items():
+            if not self.may_wait(at, entry.move.to):
+                return f"{at} still waits to move to {list(entry.move.to)}, though there is room: {entry.move}"
+        names = {name.rpartition("-")[0] for name in self.world.zookeeper.nodes[ROOT].children}
+        gone = sorted(name for name in names if name not in self.world.checker.topics)
+        return f"left over in {ROOT} of topics that are gone: {gone}" if gone else None
