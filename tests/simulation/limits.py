@@ -132,9 +132,11 @@ class Limits:
         taken: Counter[Place] = Counter()
         for at, assignment in self._moving():
             former, when = self._redirected.get(at, (assignment, float("-inf")))
-            counted = former if self.world.clock.now - when < IN_FLIGHT_S else assignment
+            counted = self._sure_places(at, assignment)
+            if self.world.clock.now - when < IN_FLIGHT_S:
+                counted = tuple(place for place in counted if place in self._sure_places(at, former))
             if not self._is_unsure(at):
-                taken.update(self._sure_places(at, counted))
+                taken.update(counted)
         return taken
 
     def _moving(self) -> Iterator[tuple[TopicPartition, Assignment]]:
