@@ -28,7 +28,8 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress
 
-NOTICE, WAITS = "refused legacy reassignment", "limited legacy reassignment"
+NOTICE = "refused legacy reassignment"
+WAITS = "limited legacy reassignment"
 UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 ADDRESS = LegacyReassignmentAddress()
 SUBJECT = Subject("znode", ADDRESS.path)

@@ -23,7 +23,7 @@ from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import ABSENT, INTO, THE_CLUSTER, Place, Places, Room, places_of
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, stray_parts
-from controller.core.reassignment.waiting_text import NOTICE, figures, overtaken, reason, superseded
+from controller.core.reassignment.waiting_text import figures, overtaken, reason, superseded
 from controller.core.settings import MachineSettings
 from controller.core.stage import in_force, toward
 from controller.core.state.changes import Changes
@@ -38,6 +38,7 @@ from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves
 PARTS_A_TURN = 30
 CALLED_A_TURN = 1_000
 ASIDE_S = 10.0
+OVERTAKEN = "overtaken move"
 
 
 class TryAside(Alarm, frozen=True):
@@ -405,7 +406,7 @@ class MoveQueue(TopicDuty):
             return
         if {*target} != {*move.former}:
             text = overtaken(at, move, target)
-            step.notices.append(Notice(NOTICE, text))
+            step.notices.append(Notice(OVERTAKEN, text))
             self.drop(step, at, text)
             return
         if at in self._called:

@@ -12,7 +12,6 @@ from zk_layout.znodes.admin import LegacyReassignmentAddress
 from zk_layout.znodes.reassignments import ROOT
 from zk_layout.znodes.waiting_moves import WaitingMove
 
-NOTICE = "overtaken move"
 PAUSED = "paused"
 MEASURES = {
     CLUSTER: "waiting_moves_cluster",

@@ -86,8 +86,8 @@ def test_without_a_leader_that_knows_the_pause_stays_and_is_not_in_force(
 
 def test_where_no_replica_has_ever_run_the_folder_is_made() -> None:
     ensemble, process = cluster(BY_A_BROKER)
-    if "/kafka_zk_controller/replica_deletions" in ensemble.zookeeper.nodes:
-        ensemble.write(RemoveNode("/kafka_zk_controller/replica_deletions"), RemoveNode("/kafka_zk_controller"))
+    of_ours = [path for path in ensemble.zookeeper.nodes if path.startswith("/kafka_zk_controller")]
+    ensemble.write(*(RemoveNode(path) for path in sorted(of_ours, reverse=True)))
 
     process.do(pausing.pause(process.bridge, "", timeout_s=0.0))
 
