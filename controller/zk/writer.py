@@ -14,7 +14,7 @@ from typing import Final
 from controller.core.messages.effects import Commit, Create, Delete, Set, Write
 from controller.core.messages.events import Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk import protocol
-from controller.zk.answers import Reply
+from controller.zk.answers import Reply, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.lives import Lives
 from zk_layout.ids import ZnodeVersion, Zxid
@@ -80,6 +80,12 @@ class Writer:
             else:
                 self._send(commit)
 
+    def _give_up_waiting(self) -> None:
+        """Send nothing in the next session: the term ends with this one, even if nobody has raised the epoch yet."""
+        waiting, self._waiting = self._waiting, []
+        for commit, _ in waiting:
+            self._emit(Unknown(commit.commit))
+
     def _send(self, commit: Commit) -> None:
         if self.is_fenced:
             self._emit(Fenced(commit.commit))
@@ -105,7 +111,10 @@ class Writer:
             is_done = reply.failure is None and reply.code == protocol.OK and protocol.refusal(reply.value) is None
             self._lives.answered(creations, reply.zxid if is_done else None)
             self._answered(commit, guards, reply)
-            self._send_waiting()
+            if isinstance(reply.failure, SessionEnded):
+                self._give_up_waiting()
+            else:
+                self._send_waiting()
 
         self._bridge.submit(request, answered)
 

@@ -682,7 +682,8 @@ class Controller:
 
     def turned(self) -> None:
         """Its machine has had a turn, perhaps the one that ends its load."""
-        if not self._has_begun and self.machine is not None and self.machine._is_loaded and self.state is not None:
+        machine: Machine | None = getattr(self.machine, "_machine", self.machine)  # of one that records, or errs
+        if not self._has_begun and machine is not None and machine._is_loaded and self.state is not None:
             self._has_begun = True
             self.world.beginnings.began(self.name, self._term_session, self.state, self.world.zookeeper.nodes)
 

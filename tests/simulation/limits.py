@@ -54,6 +54,7 @@ class Limits:
         # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
         # redirection may be written with it, or after it.
         self._redirected: dict[TopicPartition, tuple[Assignment, float]] = {}
+        self._put_right: dict[TopicPartition, None] = {}  # at once, in the transaction that is judged
         # When a partition was last asked to go where; None is to cancel, and a znode counts wherever it says.
         self._wished_at: dict[TopicPartition, dict[Replicas | str | None, float]] = {}
 
@@ -89,8 +90,11 @@ class Limits:
                     held, at = before.partitions[number], TopicPartition(name, number)
                     if held.adding and after.partitions[number].adding:
                         self._redirected[at] = held, self.world.clock.now
+                    if self._is_excused(at, held):
+                        self._put_right[at] = None
                 for number in changed:
                     self._changed(TopicPartition(name, number), before.partitions[number], after.partitions[number])
+        self._put_right.clear()
         self._note_wishes(touched)
         self._note_waiting(touched, former)
 
@@ -135,7 +139,7 @@ class Limits:
             counted = self._sure_places(at, assignment)
             if self.world.clock.now - when < IN_FLIGHT_S:
                 counted = tuple(place for place in counted if place in self._sure_places(at, former))
-            if not self._is_unsure(at):
+            if not self._is_unsure(at) and at not in self._put_right:
                 taken.update(counted)
         return taken
 

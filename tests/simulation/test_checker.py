@@ -774,7 +774,7 @@ def test_a_controller_takes_in_who_has_left_only_while_it_may_not_read_that(
     *, is_hidden: bool, joins: BrokerId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut()
-    monkeypatch.setattr(cut.world.checker, "_is_ours", lambda session: session == cut.foreign)
+    monkeypatch.setattr(cut.world.checker, "is_ours", lambda session: session == cut.foreign)
     monkeypatch.setattr(
         cut.world.refusals, "hid_lately", lambda path: is_hidden and path == TopicAddress(AT.topic).path
     )

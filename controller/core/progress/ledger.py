@@ -182,8 +182,8 @@ class RequestLedger:
             asked.waiting += asked.request is None
             self.waiting.setdefault(at.topic, {})[at.partition] = None
         self.see(at, self._cluster.partition(at), now_ms)
-        if asked.request is not None and self._cluster.waiting_move(at) is None:
-            self.left_queue(at, now_ms)  # since an earlier term wrote that it waits
+        if self._cluster.waiting_move(at) is None:
+            self.left_queue(at, now_ms)  # before all of the request was granted, or an earlier term wrote that it waits
 
     def _finish_one(self, asked: OpenRequest, now_ms: int) -> None:
         asked.unfinished -= 1

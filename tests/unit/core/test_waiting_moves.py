@@ -61,7 +61,22 @@ class Book:
         self.ledger.see(AT, self.state.partition(AT), 0)
 
     def request(self, *entries: Entry) -> OpenRequest:
-        """A request is accepted for so many partitions."""
+        """A request is accepted for so many partitions; the queue has those that wait."""
+        waiting = {PartitionId(n): e for n, e in enumerate(entries) if e.waits_in is not None}
+        for identity in {e.waits_in: None for e in waiting.values()}:
+            assert identity is not None
+            moves = {n: WaitingMove(e.replicas, HERE.replicas, 1) for n, e in waiting.items() if e.waits_in == identity}
+            self.queue(WaitingMoves(identity.czxid, moves, identity.topic_id))
+        return self.registered(*entries)
+
+    def queue(self, waiting: WaitingMoves) -> None:
+        """The queue has these moves."""
+        self.zxid = Zxid(self.zxid + 1)
+        part = WaitingMovesAddress(AT.topic, part_of(AT.partition))
+        self.term.fold(present(part, waiting, Stat(CREATED, self.zxid, ZnodeVersion(0))))
+
+    def registered(self, *entries: Entry) -> OpenRequest:
+        """All of a request is granted."""
         request = OpenRequest(
             BY_REQUEST, 5, {TopicPartition(AT.topic, PartitionId(n)): e for n, e in enumerate(entries)}
         )
@@ -94,6 +109,15 @@ def test_an_entry_waits_until_its_move_begins_and_then_goes_as_any_other() -> No
 
     book.says(Assignment(TARGET))
     assert came_to(request) == {"completed": 1}
+    assert book.ledger.is_idle
+
+
+def test_an_entry_that_left_the_queue_before_all_of_its_request_was_granted_waits_no_more() -> None:
+    book = Book()
+
+    request = book.registered(Entry(TARGET, waits_in=TopicIdentity(CREATED, None)))
+
+    assert came_to(request) == {"superseded": 1}
     assert book.ledger.is_idle
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.core.messages.effects import Commit, Create, Delete, Read, Write, operation
-from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Observed
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Observed, Unknown
 from controller.zk.lives import BLIND_ATTEMPTS, MARK, Births
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
@@ -38,12 +38,12 @@ class Working:
         self.ensemble = Ensemble()
         self.ensemble.zookeeper.make_path(ROOT)
         self.process = Process(self.ensemble)
-        self._emitted: list[Event] = []
-        self.reader = Reader(self.process.bridge, self._emitted.append, what=watched(follows_reassignments=True))
+        self.emitted: list[Event] = []
+        self.reader = Reader(self.process.bridge, self.emitted.append, what=watched(follows_reassignments=True))
         self.process.do(self.reader.load())
         bridge, reader = self.process.bridge, self.reader
         self._writer = Writer(
-            bridge, self._emitted.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives
+            bridge, self.emitted.append, fence_version=FENCE, deleted=reader.forget, lives=reader.lives
         )
         self._commits = 0
 
@@ -57,7 +57,7 @@ class Working:
         """The outcome of a transaction."""
 
         def found() -> list[Event]:
-            return [e for e in self._emitted if isinstance(e, Committed | Conflicted) and e.commit == commit]
+            return [e for e in self.emitted if isinstance(e, Committed | Conflicted) and e.commit == commit]
 
         (event,) = self.ensemble.until(found)
         assert isinstance(event, Committed | Conflicted)
@@ -72,7 +72,7 @@ class Working:
 
         def found() -> Fact | None:
             node = self.ensemble.zookeeper.nodes.get(path)
-            facts = [f for e in self._emitted if isinstance(e, Observed) for f in e.facts if f.address.path == path]
+            facts = [f for e in self.emitted if isinstance(e, Observed) for f in e.facts if f.address.path == path]
             is_so = facts and node is not None and node.data == data and facts[-1].as_of == node.mzxid
             return facts[-1] if is_so else None
 
@@ -175,6 +175,25 @@ def test_what_depends_on_a_life_waits_for_creations_in_its_folder_and_later_ones
     zxids = [outcome.zxid for outcome in outcomes if isinstance(outcome, Committed)]
     assert len(zxids) == 4
     assert zxids == sorted(zxids)
+
+
+def test_what_waits_when_the_session_ends_is_not_sent_in_the_next(working: Working) -> None:
+    life, session = working.asked(), working.process.bridge.session
+    connection = working.process.connection
+    working.write(Create(OTHER, Reassignment((BrokerId(1),))))
+    first = working.write(Delete(ASKED, V0, life))
+    second = working.write(Delete(ASKED, V0, life))
+    assert connection._line is not None
+    connection._line._sent.clear()
+    connection._abandon_line()
+    connection._lost()
+
+    working.ensemble.zookeeper.close_session(session)
+
+    working.ensemble.until(lambda: working.process.bridge.session not in (0, session))
+    assert isinstance(working.written(ANYTHING_ELSE), Committed)
+    assert {Unknown(first), Unknown(second)} <= {*working.emitted}
+    assert ASKED.path in working.ensemble.zookeeper.nodes
 
 
 def test_where_nothing_can_be_counted_versions_have_to_do(working: Working) -> None:
