@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from controller.core.machine import Machine
 from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
@@ -50,6 +52,7 @@ class RecordedWorld(World):
         self._journals: list[Journal] = []
         self.machines: list[RecordedMachine] = []
         super().__init__(seed)
+        self.plan = replace(self.plan, warm_standby=False)  # a journal holds all that its term read
 
     def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Any:
         term = Term(self.settings_of(own_id), epoch, self.seed_of(epoch))
