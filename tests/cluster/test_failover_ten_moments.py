@@ -26,6 +26,8 @@ BYTES = 4_000_000
 RATE_BYTES_S = 250_000
 TRIES = 4
 JAVA_STARTS_S = 0.3
+PATIENCE_S = 300.0
+"""A process took 57 s to begin on a machine that did much else."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def moments() -> tuple[Die, ...]:
     )
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_finishes(
     cluster: LocalCluster, tmp_path: Path, every: int
@@ -164,7 +166,8 @@ def finish(moment: str, rule: LedCluster, topic: Topic, victim: Victim, killed_a
     topic.await_exact_disks()
     assert rule.leader is change.leader, f"{moment}: {change.leader.replica_id} did not stay"
     victim.replica.process.start()
-    wait_for(lambda: victim.replica.status().get("is_ready"), f"{victim.replica.replica_id} standing by")
+    standing_by = f"{victim.replica.replica_id} standing by"
+    wait_for(lambda: victim.replica.status().get("is_ready"), standing_by, timeout_s=PATIENCE_S)
     counted = ", ".join(f"{count} {stage}" for stage, count in stages.items())
     return Death(moment, counted, round(change.commanding_s, 2), round(finished_s, 2), between, left)
 

@@ -55,7 +55,7 @@ BROKER_PROPERTIES = {
     "log.segment.delete.delay.ms": 500,
     "replica.fetch.max.bytes": 16 * 1024,
     "replica.fetch.response.max.bytes": 64 * 1024,
-    "zookeeper.session.timeout.ms": 6_000,
+    "zookeeper.session.timeout.ms": 15_000,
 }
 
 
