@@ -80,7 +80,7 @@ class Pair:
         found = [r for r in self.members if claim is not None and claim.is_ours and r.replica_id == claim.broker]
         return found[0] if found else None
 
-    def wait_for_leader(self, began: float, other_than: Replica | None = None, timeout_s: float = 60.0) -> Change:
+    def wait_for_leader(self, began: float, other_than: Replica | None = None, timeout_s: float = 180.0) -> Change:
         """Wait until a replica other than this one holds `/controller` and a broker has obeyed it.
 
         Raises:

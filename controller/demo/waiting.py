@@ -11,7 +11,7 @@ from controller.lab.errors import LabError
 T = TypeVar("T")
 
 
-def wait_for(find: Callable[[], T | None], what: str, *, timeout_s: float = 60.0, every_s: float = 0.05) -> T:
+def wait_for(find: Callable[[], T | None], what: str, *, timeout_s: float = 180.0, every_s: float = 0.05) -> T:
     """Poll until `find` returns something other than None or False.
 
     Raises:
