@@ -117,6 +117,7 @@ class Walk:
     def is_elected_by_a_native_controller(self) -> None:
         """Where KRaft wrote, too."""
         wait_until(lambda: holder(self.zk) in self.cluster.brokers, "a native controller led")
+        wait_until(lambda: len(content(self.zk, self.state)["isr"]) > 1, "a second replica was in sync", LONG_S)
         died = leader(self.zk, self.state)
         self.cluster.brokers[died].kill()
         wait_until(lambda: leader(self.zk, self.state) not in (died, -1), "it elected another leader", LONG_S)
