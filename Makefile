@@ -124,7 +124,7 @@ fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz stores --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 
-# It goes on where it was interrupted; ARGS=--fresh begins anew, ARGS=--million adds a case.
+# It goes on where it was interrupted; ARGS=--fresh begins again, ARGS=--million adds a case.
 bench: $(READY)  ## how fast, beside Kafka's own controller: hours on a quiet machine; then: python -m tests.benchmarks take
 	$(BIN)/python -m tests.benchmarks all $(ARGS)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Container
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
@@ -100,6 +102,25 @@ def strays(assignment: Assignment, state: PartitionState) -> Replicas:
     if len(unlisted) == len(state.isr) or state.leader not in (NO_LEADER, *assignment.replicas):
         return ()
     return unlisted
+
+
+def without_strays(
+    assignment: Assignment, state: PartitionState | None
+) -> tuple[Assignment, PartitionState | None, Replicas]:
+    """What decisions start from: the assignment with unlisted in-sync replicas, the state without strays, the strays.
+
+    >>> without_strays(Assignment((3,)), PartitionState(3, 7, 1, (3, 2)))[2]
+    (2,)
+    """
+    gone = () if state is None else strays(assignment, state)
+    if state is not None and gone:
+        state = without(state, gone)
+    return complete(assignment, state), state, gone
+
+
+def without(state: PartitionState, gone: Replicas) -> PartitionState:
+    """The state without these replicas in its ISR."""
+    return replace(state, isr=tuple(r for r in state.isr if r not in gone))
 
 
 def still_to_go(

@@ -19,7 +19,6 @@ order: "ZooKeeper Programmer's Guide", what it guarantees about watches.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
 from typing import Final
 
@@ -29,7 +28,7 @@ from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, Observed
 from controller.core.state.cluster import ClusterState
 from controller.following.facts import Facts
-from controller.runtime.reclaiming import collect, dismantle, spare
+from controller.runtime.reclaiming import collect, dismantle, loading
 from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
@@ -185,12 +184,8 @@ class Standby:
                 collect()
 
     async def _keep(self, facts: WarmFacts) -> None:
-        gc.disable()
-        try:
+        with loading():
             await facts.prepare()
-        finally:
-            gc.enable()
-        spare()
         self._troubles.right(PART)
         _log.info("standing by with all topics in memory", topics=len(facts.state.topics.views))
         await facts.reader.wait()
@@ -208,5 +203,5 @@ class _Untaken:
 
 
 def _drop_changes(state: ClusterState) -> None:
-    """What changes before a term concerns nobody, and would be kept for as long as the process stands by."""
+    """Drop what a standby's facts have changed: no duty follows it before a term, and it would pile up."""
     state.take_changes()

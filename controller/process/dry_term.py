@@ -7,7 +7,6 @@ they had accepted each command at once. They are only asked for the sizes of rep
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from controller.following.facts import Facts
 from controller.process.unsent import Unsent
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump, TurnObserver
-from controller.runtime.reclaiming import spare
+from controller.runtime.reclaiming import loading
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.bulk import BulkReader
 from controller.zk.read_only import ReadOnlyBridge
@@ -126,12 +125,8 @@ class DryTerm:
         started = time.monotonic()
         _, since = await self._parts.bridge.exists("/")
         self._pumping = asyncio.create_task(self._pump.run())
-        gc.disable()
-        try:
+        with loading():
             await self._facts.load()
-        finally:
-            gc.enable()
-        spare()
         await self._states.begin(since)
         while not self.machine.snapshot().is_loaded and not self._is_broken.done():
             await asyncio.sleep(TURN_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from controller.monitoring.audit_trail import AuditTrail
 from controller.runtime import journal
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump, TurnObserver
-from controller.runtime.reclaiming import spare
+from controller.runtime.reclaiming import loading
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
@@ -257,18 +256,15 @@ class Term:
 
     async def _load(self) -> None:
         started = self._now()
-        gc.disable()
         try:
-            await self._parts.facts.load()
+            with loading():
+                await self._parts.facts.load()
         except SessionEnded as error:
             self._end(events.TermSessionEnded(str(error)))
             return
         except Exception as error:
             self._broken(error)
             return
-        finally:
-            gc.enable()
-        spare()
         self._parts.counter.measured(effects.Measured("term_loading_seconds", self._now() - started))
         self._happened(events.TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -17,6 +19,17 @@ class Releasing(Protocol):
 def spare() -> None:
     """The loaded state lives as long as the term: exempt it from garbage collection."""
     gc.freeze()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load a state without garbage collections in between, then spare it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+    spare()
 
 
 async def dismantle(ended: Releasing) -> None:

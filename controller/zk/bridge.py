@@ -172,7 +172,7 @@ class Bridge:
         """Send a request after all earlier ones; `done` is called on the event loop, in session order.
 
         `ahead`: send it before all that wait to be sent, however many are in flight. Until watches are restored after a
-        lost connection it takes its turn: whoever gets its answer must know of each change before.
+        lost connection, send it in its turn: the events of earlier changes must come before its answer.
         """
         call = _Call(self, request, done)
         if ahead and self._is_open and self._restore_since is None:

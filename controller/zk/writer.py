@@ -63,25 +63,24 @@ class Writer:
         if not commit.operations:
             raise ValueError(_NO_WRITES)
         folders = frozenset(f for w in commit.writes if (f := self._lives.folder_of(w.address.path)) is not None)
-        if folders and (self._must_wait(commit) or any(not folders.isdisjoint(other) for _, other in self._waiting)):
+        self._send_or_wait(commit, folders)
+
+    def _send_or_wait(self, commit: Commit, folders: frozenset[str]) -> None:
+        """Wait behind others in these folders, and for creations there that a guard would count, although ZooKeeper may
+        refuse them."""
+        is_behind = any(not folders.isdisjoint(other) for _, other in self._waiting)
+        if is_behind or (folders and any(map(self._lives.is_creating, self._guarded(commit)))):
             self._waiting.append((commit, folders))
         else:
             self._send(commit)
 
-    def _must_wait(self, commit: Commit) -> bool:
-        """Whether creations are in flight that a guard would count, although ZooKeeper may refuse them."""
-        return any(self._lives.is_creating(folder) for folder in self._guarded(commit))
-
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for commit, folders in waiting:
-            if self._must_wait(commit) or any(not folders.isdisjoint(other) for _, other in self._waiting):
-                self._waiting.append((commit, folders))
-            else:
-                self._send(commit)
+            self._send_or_wait(commit, folders)
 
     def _give_up_waiting(self) -> None:
-        """Send nothing in the next session: the term ends with this one, even if nobody has raised the epoch yet."""
+        """Send nothing in the next session: the term ends with this one, even while its epoch is still the highest."""
         waiting, self._waiting = self._waiting, []
         for commit, _ in waiting:
             self._emit(Unknown(commit.commit))

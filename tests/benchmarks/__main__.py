@@ -308,7 +308,7 @@ def plans_command(partitions: int, brokers: int, output: str) -> None:
 @click.option("--case", "names", multiple=True, help="This case only; may be repeated.")
 @click.option("--runs", default=5, help="How often each controller is measured in each case; they take turns.")
 @click.option("--million", is_flag=True, help="Also a take-over of 1,000,000 partitions.")
-@click.option("--fresh", is_flag=True, help="Begin these cases anew, instead of where an earlier run ended.")
+@click.option("--fresh", is_flag=True, help="Begin these cases again, not where an earlier run ended.")
 @_patience
 @_only
 def all_command(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tests.benchmarks.contenders import Contender
+from tests.benchmarks.fail_over import since_s
 from tests.benchmarks.machine import peak_resident_mib, usage, wait_until_quiet
 from tests.benchmarks.stage import Stage
 from zk_layout.ids import BrokerId, PartitionId
@@ -70,9 +71,9 @@ def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s:
         return BrokerFailed(
             contender=contender.name,
             leaders=len(states),
-            first_leader_and_isr_s=_since(failed_at, heard.first_leader_and_isr),
+            first_leader_and_isr_s=since_s(failed_at, heard.first_leader_and_isr),
             all_know_s=round(known_at - failed_at, 3),
-            last_update_metadata_s=_since(failed_at, heard.last_update_metadata),
+            last_update_metadata_s=since_s(failed_at, heard.last_update_metadata),
             commands=heard.commands,
             peak_mib=round(peak_resident_mib(processes["contender"]), 1),
             used_s={name: round(seconds, 2) for name, seconds in spent.by_process.items()},
@@ -82,10 +83,6 @@ def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s:
         )
     finally:
         stage.dismiss(contender)
-
-
-def _since(zero: float, at: float | None) -> float | None:
-    return None if at is None else round(at - zero, 3)
 
 
 def _states_that_it_led(stage: Stage) -> Iterator[PartitionState]:

@@ -90,19 +90,15 @@ def _growing(first: float) -> Iterator[float]:
 
 def _result(contender: Contender, claim: Claim, end: tuple[Heard, Usage], before: Usage, quiet: float) -> FailOver:
     heard, after = end
-    used = after.since(before)
-
-    def since_claim(at: float | None) -> float | None:
-        return None if at is None else round(at - claim.claimed_at, 3)
-
+    used, claimed_at = after.since(before), claim.claimed_at
     return FailOver(
         contender=contender.name,
         vacant_to_claim_s=round(claim.claimed_at - claim.vacant_at, 3),
-        first_leader_and_isr_s=since_claim(heard.first_leader_and_isr),
-        last_leader_and_isr_s=since_claim(heard.last_leader_and_isr),
-        all_led_s=since_claim(heard.led_at),
-        all_know_s=since_claim(heard.complete_at),
-        last_update_metadata_s=since_claim(heard.last_update_metadata),
+        first_leader_and_isr_s=since_s(claimed_at, heard.first_leader_and_isr),
+        last_leader_and_isr_s=since_s(claimed_at, heard.last_leader_and_isr),
+        all_led_s=since_s(claimed_at, heard.led_at),
+        all_know_s=since_s(claimed_at, heard.complete_at),
+        last_update_metadata_s=since_s(claimed_at, heard.last_update_metadata),
         peak_mib=round(peak_resident_mib(pid_of(contender)), 1),
         commands=heard.commands,
         received_bytes=heard.size_bytes,
@@ -111,6 +107,11 @@ def _result(contender: Contender, claim: Claim, end: tuple[Heard, Usage], before
         measured_s=round(used.at, 2),
         quiet_before=round(quiet, 2),
     )
+
+
+def since_s(zero: float, at: float | None) -> float | None:
+    """The seconds from one time to another; None if that never came."""
+    return None if at is None else round(at - zero, 3)
 
 
 def pid_of(contender: Contender) -> int:

@@ -17,18 +17,14 @@ from msgspec import Struct
 from controller.connections.broker import Broken
 from controller.core.messages.errors import ErrorCode
 from controller.lab.asking import ask_raw
-from controller.lab.jars import kafka_class_path
-from controller.lab.java import find_java
-from controller.lab.kafka_broker import LOGGING, NEWEST_JAVA
 from controller.lab.ports import free_ports
-from controller.lab.process import Process
-from controller.lab.tools import KafkaTools
 from controller.lab.wire.to_controller import answer_cursor
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, encode_request_header, framed
 from controller.wire.schema import encode_entity, request_schema
 from tests.benchmarks.contenders import KRAFT, KRAFT_VERSION, PRODUCTION_JAVA
 from tests.benchmarks.machine import peak_resident_mib, usage, wait_until_quiet
+from tests.equipment.kraft import kraft_controller
 
 _OLDEST_JAVA = 17
 _CLUSTER_ID = "a2Fma2EtemstYmVuY2htYQ"
@@ -65,30 +61,16 @@ class _Controller:
 
     def __init__(self, node_id: int, port: int, voters: str, directory: Path) -> None:
         self.port = port
-        directory.mkdir()
-        file, logging = directory / "controller.properties", directory / "log4j.properties"
-        logging.write_text(LOGGING)
-        properties = {
-            "process.roles": "controller",
-            "node.id": node_id,
-            "listeners": f"CONTROLLER://127.0.0.1:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": voters,
-            "log.dirs": directory / "log",
-        }
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        formatted = KafkaTools(KRAFT_VERSION).run(
-            "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file)
+        self.process = kraft_controller(
+            KRAFT_VERSION,
+            _CLUSTER_ID,
+            node_id,
+            port,
+            {"controller.quorum.voters": voters},
+            directory,
+            ("-Xmx1g", *PRODUCTION_JAVA),
+            _OLDEST_JAVA,
         )
-        assert formatted.exit_code == 0, formatted.output
-        argv: list[str | Path] = [
-            find_java(_OLDEST_JAVA, NEWEST_JAVA).executable,
-            "-Xmx1g",
-            *PRODUCTION_JAVA,
-            f"-Dlog4j.configuration=file:{logging}",
-            *("-cp", ":".join(map(str, kafka_class_path(KRAFT_VERSION))), "kafka.Kafka", file),
-        ]
-        self.process = Process(f"KRaft controller {node_id}", argv, directory / "controller.log")
 
     def accepts_a_change(self) -> bool:
         """Ask it to change a setting; only the active one does."""

@@ -75,7 +75,7 @@ def unfit(known: Measured, runs: int, *, disturbed: bool) -> str:
 
 
 class Record:
-    """The file; a case that was begun with another commit or on another machine begins anew."""
+    """The file; a case that was begun with another commit or on another machine begins again."""
 
     def __init__(self, path: Path) -> None:
         """Reads what the file has; without one, nothing was measured yet."""
@@ -96,7 +96,7 @@ class Record:
         self.save()
 
     def forget(self, cases: Iterable[str]) -> None:
-        """Measure these cases anew."""
+        """Measure these cases again."""
         for case in cases:
             self.cases.pop(case, None)
         self.save()

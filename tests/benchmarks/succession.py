@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 from msgspec import Struct
 
 from tests.benchmarks.contenders import Contender
-from tests.benchmarks.fail_over import finished, pid_of
+from tests.benchmarks.fail_over import finished, pid_of, since_s
 from tests.benchmarks.machine import peak_resident_mib, usage, wait_until_quiet
 from tests.benchmarks.stage import SETTLE_S, Stage
 
@@ -67,17 +67,13 @@ def measure(
         claimed_at, vacant_s = _claimed(stage, successor)
         heard, after = finished(stage, successor, timeout_s, lambda: usage(processes))
         spent = after.since(before)
-
-        def since_signal(at: float | None) -> float | None:
-            return None if at is None else round(at - signalled_at, 3)
-
         return Succession(
             contender=leader.name,
             claimed_s=round(claimed_at - signalled_at, 3),
             vacant_s=round(vacant_s, 3),
-            decides_s=since_signal(heard.first_leader_and_isr),
-            all_led_s=since_signal(heard.led_at),
-            all_know_s=since_signal(heard.complete_at),
+            decides_s=since_s(signalled_at, heard.first_leader_and_isr),
+            all_led_s=since_s(signalled_at, heard.led_at),
+            all_know_s=since_s(signalled_at, heard.complete_at),
             peak_mib=round(peak_resident_mib(pid_of(successor)), 1),
             used_s={name: round(seconds, 2) for name, seconds in spent.by_process.items()},
             others_s=round(spent.others_s, 2),

@@ -7,14 +7,11 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from controller.lab.jars import kafka_class_path
-from controller.lab.java import SMALL_SERVER, find_java
-from controller.lab.kafka_broker import LOGGING, NEWEST_JAVA
+from controller.lab.java import SMALL_SERVER
 from controller.lab.ports import free_port
-from controller.lab.process import Process
 from controller.lab.server import Server
-from controller.lab.tools import KafkaTools
 from tests.cluster.replica import content
+from tests.equipment.kraft import kraft_controller
 
 NODE_ID = 3000
 LEADS_WITHIN_S = 180.0  # a busy machine takes a minute to start it
@@ -26,30 +23,14 @@ class Quorum(Server):
     def __init__(self, version: str, zookeeper_connect: str, zk: KazooClient, directory: Path) -> None:
         """Formats its log with the cluster's id. Starts nothing yet."""
         self.port = free_port()
-        directory.mkdir()
-        file, logging = directory / "controller.properties", directory / "log4j.properties"
-        logging.write_text(LOGGING)
         properties = {
-            "process.roles": "controller",
-            "node.id": NODE_ID,
-            "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
             **self.settings,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "zookeeper.connect": zookeeper_connect,
-            "log.dirs": directory / "log",
         }
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         cluster_id = str(content(zk, "/cluster/id")["id"])
-        formatted = KafkaTools(version).run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file))
-        assert formatted.exit_code == 0, formatted.output
-        argv: list[str | Path] = [
-            find_java(newest=NEWEST_JAVA).executable,
-            *SMALL_SERVER,
-            f"-Dlog4j.configuration=file:{logging}",
-            *("-cp", ":".join(map(str, kafka_class_path(version))), "kafka.Kafka", file),
-        ]
-        self.process = Process("kraft controller", argv, directory / "controller.log")
+        self.process = kraft_controller(version, cluster_id, NODE_ID, self.port, properties, directory, SMALL_SERVER)
 
     @property
     def settings(self) -> dict[str, object]:

@@ -67,7 +67,7 @@ def holders_of(zk: KazooClient) -> list[int | None]:
 
 
 def named_by(cluster: LocalCluster) -> set[int | None]:
-    """Whom the brokers name as the controller."""
+    """The controllers that brokers name."""
     return {controller_named_by(broker.address) for broker in cluster.brokers.values()}
 
 

@@ -216,7 +216,11 @@ class World:
         """Run the seed: a busy phase with faults, then a quiet one, then the checks of the outcome."""
         # Whether a process gives its memory back at once makes no difference here, and takes a sixth of the time.
         try:
-            with told_in_traces(), patch("controller.process.terms.collect"), patch("controller.process.term.spare"):
+            with (
+                told_in_traces(),
+                patch("controller.process.terms.collect"),
+                patch("controller.runtime.reclaiming.spare"),
+            ):
                 self._run()
         finally:
             for controller in self.controllers.values():

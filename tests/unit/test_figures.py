@@ -89,7 +89,7 @@ FRAGMENTS = {
         f"after {words(bridge.SILENT_S)} seconds `no ZooKeeper server has answered",
         f"localhost:{HTTP_PORT}/leader",
         f"`/leader` the latest {observer.MOST_SHOWN} in `differences`",
-        f"nobody has for {wishes.DONE_WITHIN_S:.0f} seconds",
+        f"the one that leads has not for {wishes.DONE_WITHIN_S:.0f} seconds",
         f"{words(pauses.NATIVE_BEGINS_S)} seconds later",
         f"within {'a' if claimant.HASTE_S == 1 else claimant.HASTE_S} second if ZooKeeper answers",
         f"{words(audit_trail.MOST_A_SECOND)} of a kind within a second",

@@ -47,7 +47,7 @@ def suspect_of(seen: HolderSeen) -> Suspect | None:
 
 
 class Watches(Struct, frozen=True):
-    """Whom this replica may replace now; None while nobody, for whatever reason."""
+    """The leader that this replica may replace now; None while it may replace none."""
 
     suspect: Suspect | None
 

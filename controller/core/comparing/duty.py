@@ -113,7 +113,7 @@ class Comparison(Duty):
         return judge(written, topic, self._cluster, None if held is None else held.config)
 
     def _moved(self, at: TopicPartition, former: Partition, now: Partition, out: Outbox) -> None:
-        """A move began or was cancelled, as somebody asked, or ended."""
+        """Judge a changed assignment: a client began or cancelled a move, or the controller that leads ended one."""
         wish = self._wishes.take(Key(Matter.END_OF_MOVE, *at))
         has_ended = former.assignment.is_moving and now.assignment.replicas == former.assignment.target
         if not has_ended:

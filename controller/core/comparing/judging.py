@@ -1,7 +1,7 @@
 """Another controller wrote a partition's state: what would this one have written, and what explains the difference?
 
 Kafka's controller reaches the same ends by more writes, and does what brokers and clients ask it by requests, which
-ZooKeeper does not show. Both are told apart from differences.
+ZooKeeper does not show. Neither counts as a difference.
 
 Source: Kafka's PartitionStateMachine, ReplicaStateMachine and KafkaController.onPartitionReassignment.
 """
@@ -14,11 +14,10 @@ from msgspec import Struct
 
 from controller.core.elections import first_leader, leader_election
 from controller.core.reassignment import rule as reassignment
-from controller.core.stage import Stage, complete, stage, strays
+from controller.core.stage import Stage, stage, without_strays
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Look, listed
-from controller.core.steps.draft import without
 from zk_layout.ids import NO_LEADER, TopicPartition
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.partition_state import PartitionState
@@ -104,11 +103,8 @@ def _decided(
     held, now = written.former, topic.partitions.get(written.at.partition)
     assignments = [held.assignment] if now is None else [held.assignment, now.assignment]
     for assignment in dict.fromkeys(a for a in assignments if a.replicas):
-        state = held.state
-        gone = () if state is None else strays(assignment, state)
-        if state is not None and gone:
-            state = without(state, gone)
-        case = Case(written.at, topic, complete(assignment, state), state, is_patience_over=True, config=config)
+        whole, state, _ = without_strays(assignment, held.state)
+        case = Case(written.at, topic, whole, state, is_patience_over=True, config=config)
         rules = (leader_election.next_step, reassignment.next_step) if state is not None else (first_leader.next_step,)
         for rule in rules:
             step = rule(case, cluster)

@@ -69,11 +69,6 @@ class Lines:
         if held is not None:
             self._shrink(self._groups[held[1]])
 
-    def behind(self, at: TopicPartition) -> Place | None:
-        """The place behind which a move waits."""
-        held = self._of.get(at)
-        return None if held is None else self._groups[held[1]].behind
-
     def open(self, place: Place) -> None:
         """A place may have room again, or a broker may have returned."""
         first = self._first(place)

@@ -30,10 +30,10 @@ class Changes(Struct):
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to the values before the turn: a blank partition, or None,
         if there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
-        `stray_deletions` are owed by topics that do not exist. `waiting` are parts
-        that list waiting moves. `is_beginning`: everything has just been loaded. Its
-        partitions are followed over several turns, in which `is_initial` says that all `partitions` and `topics` are
-        seen for the first time; `unseen` are still to come. `room` is how many more partitions the turn may follow.
+        `stray_deletions` are owed by topics that do not exist. `waiting` are parts that list waiting moves.
+        `is_beginning`: everything has just been loaded. Its partitions are followed over several turns, in which
+        `is_initial` says that all `partitions` and `topics` are seen for the first time; `unseen` are still to come.
+        `room` is how many more partitions the turn may follow.
     """
 
     is_beginning: bool = False

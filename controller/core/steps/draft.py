@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from controller.core.announcing.announcements import Making
 from controller.core.messages.effects import Create, Delete, Record, Set, Write
-from controller.core.stage import complete, strays
+from controller.core.stage import strays, without, without_strays
 from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
@@ -72,10 +72,7 @@ class Draft:
         if held is None or not held.assignment.replicas or not held.is_state_known or held.is_malformed:
             return None
         written, state = self._assignments.get(number, held.assignment), self._states.get(number, held.state)
-        gone = () if state is None else strays(written, state)
-        if state is not None and gone:
-            state = without(state, gone)
-        assignment = complete(written, state)
+        assignment, state, gone = without_strays(written, state)
         at = TopicPartition(self.topic.name, number)
         decided = self._states.get(number)
         is_announced_here = decided is not None and (
@@ -284,8 +281,3 @@ class Draft:
         if self.topic.has_partitions_znode or not is_any_new:
             return atoms
         return [Atom((Create(PartitionsAddress(self.topic.name), None),), ()), *atoms]
-
-
-def without(state: PartitionState, gone: Replicas) -> PartitionState:
-    """The state without these replicas in its ISR."""
-    return replace(state, isr=tuple(r for r in state.isr if r not in gone))
