@@ -483,9 +483,13 @@ class Reader:
             yield group
 
     def _unread_states(self, fact: Fact) -> list[StateAddress]:
-        if not isinstance(fact.address, TopicAddress) or not isinstance(fact.value, Topic) or fact.stat is None:
+        if not isinstance(fact.address, TopicAddress) or fact.stat is None:
             return []
         topic = fact.address.topic
+        if not isinstance(fact.value, Topic):
+            if not self._is_loaded:
+                self._partitions.pop(topic, None)  # a term begins without what was read before
+            return []
         czxid, known = self._partitions.get(topic, (fact.stat.czxid, ()))
         if czxid != fact.stat.czxid:
             known = ()  # another topic of the same name

@@ -149,6 +149,22 @@ MUTANTS = (
         (unit("reassignment"),),
     ),
     Mutant(
+        "parts a topic from what it owes, and writes the topic first",
+        "controller/core/steps/draft.py",
+        "self._owed.items()}, is_more\n",
+        "self._owed.items()}, False\n",
+        (unit("owed_deletions"),),
+        unseen="found by seed 10600354 only: both are too large together, and the term ends in between",
+    ),
+    Mutant(
+        "forgets what it owes before the topic lists it again",
+        "controller/core/steps/draft.py",
+        "(*owed, *again.get(n, ()))",
+        "owed",
+        (unit("owed_deletions"),),
+        unseen="as the one before, while something else becomes owed",
+    ),
+    Mutant(
         "ends a move without waiting for its deletions",
         RULE,
         "    if not case.is_patience_over and any(cluster.is_registered(r) for r in waiting):\n        return None\n",

@@ -269,4 +269,19 @@ MUTANTS = (
         (STANDING_BY,),
         unseen="rights are seldom taken where a standby is told of a change",
     ),
+    Mutant(
+        "begins with what it knew of a topic before that became malformed",
+        STATE,
+        "for name, view in views.items() if view.is_malformed]:",
+        "for name, view in views.items() if not view]:",
+        (STANDING_BY,),
+    ),
+    Mutant(
+        "reads no states of a topic that was malformed when its term began",
+        READER,
+        "            if not self._is_loaded:\n",
+        "            if False:\n",
+        (STANDING_BY,),
+        unseen="needs a topic that is repaired only after the claim of a warm standby",
+    ),
 )

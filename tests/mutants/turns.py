@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "parts what belongs together",
         PACKING,
-        "core = [(writes, together)] if is_one else self._cut(writes)",
-        "core = list(self._cut(writes)) if is_one else self._cut(writes)",
+        "core = [(writes, together)] if is_one else self._cut(in_order)",
+        "core = list(self._cut(in_order)) if is_one else self._cut(in_order)",
         (unit("transactions"),),
         unseen="no world has so much to write together",
     ),

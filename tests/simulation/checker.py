@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.core.messages.effects import Answer, Commit, Effect, StepDown, Tell
+from controller.core.messages.effects import Answer, Commit, Create, Effect, StepDown, Tell
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.core.steps.invariants import NOTHING, Held, outdated, violated
@@ -65,6 +65,7 @@ class Checker:
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
+        self.decided_at: dict[str, float] = {}  # first states
         self.touched_at: dict[str, float] = {}  # also znodes that are gone or broken, and the write in checking
         self._epoch = 0
         self._raised_by: dict[ControllerEpoch, SessionId] = {}
@@ -496,6 +497,12 @@ class Checker:
         """A term begins: no other term may have the same epoch."""
         if self._raised_by.get(epoch) != controller.session:
             raise Broken(f"{controller.name} leads with controller epoch {epoch}, which another controller has raised")
+
+    def decided(self, commit: Commit) -> None:
+        """Note when a controller decides on first states: what it learns later cannot change them."""
+        for operation in commit.operations:
+            if isinstance(operation.write, Create) and isinstance(operation.write.address, StateAddress):
+                self.decided_at[operation.write.address.path] = self.world.clock.now
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""

@@ -334,6 +334,7 @@ class Observer:
                 for made in effect.operations:
                     self._world.say(self._controller.name, f"  {write_text(made.write, made.data)}")
                 self._world.namesakes.decided(self._controller, effect)
+                self._world.checker.decided(effect)
             elif isinstance(effect, StepDown):
                 self._world.checker.effect(self._controller, effect)
         commits = [effect for effect in effects if isinstance(effect, Commit)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zk_layout.ids import NO_LEADER, TopicPartition
-from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker
@@ -92,6 +92,7 @@ def ill_begun(checker: Checker, at: TopicPartition, first: PartitionState, since
     Units:
         `since` is when the writer's server last stopped lagging.
     """
-    brokers = checker.world.brokers
-    gone = [r for r in first.isr if r in brokers and brokers[r].is_gone(since)]
+    brokers, now = checker.world.brokers, checker.world.clock.now
+    ago_s = now - checker.decided_at.get(StateAddress(at.topic, at.partition).path, now)
+    gone = [r for r in first.isr if r in brokers and brokers[r].is_gone(since, ago_s)]
     return f"{at} began with the ISR {list(first.isr)}, though {gone} are gone" if gone else None

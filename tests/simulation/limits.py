@@ -12,11 +12,12 @@ from msgspec import Struct
 from controller.core.messages.requests import AlterReassignments, Request
 from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Place, Places, places_of
 from tests.simulation.broken import hold
-from tests.simulation.reassignment_folder import IN_FLIGHT_S, REMEMBERED_S
+from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
-from zk_layout.ids import NO_LEADER, Replicas, SessionId, TopicName, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, SessionId, TopicName, TopicPartition
 from zk_layout.znodes.admin import LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.reassignments import ReassignmentAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 from zk_layout.znodes.waiting_moves import ROOT, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
@@ -55,6 +56,8 @@ class Limits:
         # redirection may be written with it, or after it.
         self._redirected: dict[TopicPartition, tuple[Assignment, float]] = {}
         self._put_right: dict[TopicPartition, None] = {}  # at once, in the transaction that is judged
+        # Who leads a partition, and since when: an election takes room in a broker's `out` without asking.
+        self._led: dict[TopicPartition, tuple[BrokerId, float]] = {}
         # When a partition was last asked to go where; None is to cancel, and a znode counts wherever it says.
         self._wished_at: dict[TopicPartition, dict[Replicas | str | None, float]] = {}
 
@@ -81,22 +84,33 @@ class Limits:
         """Judge a transaction; `former` are the topics that it changes, as they were before."""
         if not self.are_set:
             return
+        self._note_leaders(touched)
+        changed: list[tuple[TopicPartition, Assignment, Assignment]] = []
         for name, before in former.items():
             is_ours = self.world.checker.is_ours(touched[TopicAddress(name).path])
             after = self.world.checker.topics.get(name)
             if before is not None and after is not None and is_ours:
-                changed = [n for n, held in before.partitions.items() if after.partitions[n] != held]
-                for number in changed:
-                    held, at = before.partitions[number], TopicPartition(name, number)
-                    if held.adding and after.partitions[number].adding:
-                        self._redirected[at] = held, self.world.clock.now
-                    if self._is_excused(at, held):
-                        self._put_right[at] = None
-                for number in changed:
-                    self._changed(TopicPartition(name, number), before.partitions[number], after.partitions[number])
+                pairs = ((TopicPartition(name, n), held, after.partitions[n]) for n, held in before.partitions.items())
+                changed += [pair for pair in pairs if pair[1] != pair[2]]
+        for at, held, to in changed:
+            if held.adding and to.adding:
+                self._redirected[at] = held, self.world.clock.now
+            if self._is_excused(at, held):
+                self._put_right[at] = None
+        for pair in changed:
+            self._changed(*pair)
         self._put_right.clear()
         self._note_wishes(touched)
         self._note_waiting(touched, former)
+
+    def _note_leaders(self, touched: dict[str, SessionId]) -> None:
+        for address in map(catalog.address_of, touched):
+            if isinstance(address, StateAddress):
+                at = TopicPartition(address.topic, address.partition)
+                state = self.world.checker.states.get(at)
+                leader = NO_LEADER if state is None else state.leader
+                if leader != self._led.get(at, (NO_LEADER, NEVER))[0]:
+                    self._led[at] = leader, self.world.clock.now
 
     def _changed(self, at: TopicPartition, before: Assignment, after: Assignment) -> None:
         entry = self._waiting.get(at)
@@ -135,7 +149,7 @@ class Limits:
     def _taken(self) -> Counter[Place]:
         taken: Counter[Place] = Counter()
         for at, assignment in self._moving():
-            former, when = self._redirected.get(at, (assignment, float("-inf")))
+            former, when = self._redirected.get(at, (assignment, NEVER))
             counted = self._sure_places(at, assignment)
             if self.world.clock.now - when < IN_FLIGHT_S:
                 counted = tuple(place for place in counted if place in self._sure_places(at, former))
@@ -151,12 +165,14 @@ class Limits:
 
     def _sure_places(self, at: TopicPartition, assignment: Assignment) -> Places:
         """Where a move takes room, whatever a controller has not heard of yet: a replica that was ever in sync, and is
-        not now, may still count as in sync.
+        not now, may still count as in sync; and a leader may just have been elected.
         """
         joined = self.world.checker.caught_up.get(at, {})
         state = self.world.checker.states.get(at)
         into = tuple(Place(INTO, r) for r in assignment.adding if r not in joined)
-        out = () if not into or state is None or state.leader == NO_LEADER else (Place(OUT, state.leader),)
+        leader, since = self._led.get(at, (NO_LEADER, NEVER))
+        is_led = state is not None and leader != NO_LEADER and self.world.clock.now - since >= IN_FLIGHT_S
+        out = (Place(OUT, leader),) if into and is_led else ()
         return (THE_CLUSTER, *into, *out)
 
     # ---- what waits -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ class Pauses:
         self.count = 0
         self._since: float | None = None
         self._terms: dict[BrokerId, _Term] = {}
+        self._awaited: Collection[TopicPartition] = ()
         self._wished: dict[TopicPartition, float] = {}
 
     # the operator
@@ -83,10 +84,11 @@ class Pauses:
         node = self.world.zookeeper.nodes.get(operation.path)
         if operation.path == PAUSED:
             self._since = None if node is None else self.world.clock.now
-        elif operation.path == PreferredElectionAddress.path and node is not None:
-            value = catalog.decode(PreferredElectionAddress(), node.data)
-            wanted = value.partitions if isinstance(value, PreferredElection) else ()
-            self._wished.update(dict.fromkeys(wanted, self.world.clock.now))
+        elif operation.path == PreferredElectionAddress.path:
+            # A wish counts for as long as no controller has noted it, and for a while after.
+            self._wished.update(dict.fromkeys(self._awaited, self.world.clock.now))
+            value = catalog.decode(PreferredElectionAddress(), node.data) if node is not None else None
+            self._awaited = value.partitions if isinstance(value, PreferredElection) else ()
 
     def decided(self, controller: Controller, commits: list[Commit], state: ClusterState) -> None:
         """A turn of a term is over: the term knows what `state` holds."""
@@ -121,7 +123,8 @@ class Pauses:
         for why in commit.why:
             for name, number in _BALANCED.findall(why):
                 at = TopicPartition(TopicName(name), PartitionId(int(number)))
-                if self.world.clock.now - self._wished.get(at, -WISHED_WITHIN_S) >= WISHED_WITHIN_S:
+                is_old = self.world.clock.now - self._wished.get(at, -WISHED_WITHIN_S) >= WISHED_WITHIN_S
+                if is_old and at not in self._awaited:
                     yield f"moves the leader of {at} for balance"
 
 

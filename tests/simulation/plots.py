@@ -69,6 +69,8 @@ class Plots:
     def heal(self) -> None:
         """Undo all faults that are left."""
         self.world.namesakes.at_next_decision = None
+        for controller in self.world.controllers.values():
+            controller.at_next_claim = None  # it would kill whoever leads in the end
         self._at_arrival()
         pending, self._to_put_right = self._to_put_right, []
         for put_right in pending:

@@ -53,7 +53,7 @@ class ReassignmentFolder:
         self.is_kept_by_all = self.keepers == own_ids
         self.followed = self.cancelled = self.refused = 0
         self._children: dict[TopicPartition, _Child] = {}
-        self._reassignments: dict[TopicPartition, dict[Replicas | None, float]] = {}
+        self._asked_at: dict[TopicPartition, dict[Replicas | None, list[float]]] = {}
         self._last_other_wish: dict[TopicPartition, float] = {}
         self._wanted_at: dict[tuple[TopicPartition, Replicas], float] = {}  # replicas in ascending order
         self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
@@ -127,8 +127,24 @@ class ReassignmentFolder:
 
     def wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
         """Note a wish for these replicas, or for the end of a move."""
-        self._reassignments.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
+        self._asked_at.setdefault(at, {}).setdefault(replicas, []).append(self.world.clock.now)
+        self._last_other_wish[at] = self.world.clock.now
         self._note_wish(at, replicas)
+
+    def _last_asked(self, at: TopicPartition, replicas: Replicas | None) -> float:
+        return max(self._asked_at.get(at, {}).get(replicas, (NEVER,)))
+
+    def _followed(self, at: TopicPartition, replicas: Replicas | None, since: float) -> None:
+        """A request was followed: those before it are overruled, even if a controller finds them again.
+
+        The earliest of equal requests, as far as can be known: a later one may still come after other requests.
+        """
+        asked = self._asked_at.get(at, {})
+        followed = min((when for when in asked.get(replicas, ()) if when >= since), default=None)
+        if followed is not None:
+            later = [when for when in asked[replicas] if when > followed] or [followed]
+            kept = {r: [when for when in times if when >= followed] for r, times in asked.items()}
+            self._asked_at[at] = {**{r: times for r, times in kept.items() if times}, replicas: later}
 
     def was_wanted(self, at: TopicPartition, replicas: Replicas) -> bool:
         """Whether these replicas were recently requested, in any order, even if overruled since."""
@@ -188,8 +204,9 @@ class ReassignmentFolder:
         replicas = value.assignment if isinstance(value, Reassignment) else None
         if is_ours and before is None and self.random.random() < 0.1:
             self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self.write(RemoveNode(path)))
-        asked_at = self._reassignments.get(at, {}).get(replicas, NEVER)
-        is_asked_for = asked_at >= self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
+        is_asked_for = (
+            self._last_asked(at, replicas) >= self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
+        )
         is_asked_for |= replicas in self._legacy_entries(at)  # which wait for as long as they cannot be followed
         # If the rest of the decision is refused, the remaining entry says what the client wanted.
         is_ahead = is_ours and is_alone and is_asked_for and self._target(at) != replicas
@@ -271,17 +288,14 @@ class ReassignmentFolder:
             return True
         # What is asked of a partition that may not be read waits until it may.
         since = NEVER if self.world.checker.was_unreadable_lately(at) else seen_at - REMEMBERED_S
-        reassignments = self._reassignments.get(at, {})
         if after.target in self._legacy_entries(at):
             return True  # it waited for its turn, or wins again after a take-over
         if after.is_moving:
-            asked_at = reassignments.get(after.target, NEVER)
-            # Earlier requests are overruled, even if a controller finds them again.
-            self._reassignments[at] = {replicas: when for replicas, when in reassignments.items() if when >= asked_at}
-            return asked_at >= since
+            self._followed(at, after.target, since)
+            return self._last_asked(at, after.target) >= since
         is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else seen_at - IN_FLIGHT_S)
         self.cancelled += is_deleted
-        return is_deleted or reassignments.get(None, NEVER) >= since or reassignments.get(after.target, NEVER) >= since
+        return is_deleted or any(self._last_asked(at, replicas) >= since for replicas in (None, after.target))
 
     def _legacy_entries(self, at: TopicPartition) -> list[Replicas]:
         node = self.world.zookeeper.nodes.get(LegacyReassignmentAddress().path)

@@ -26,16 +26,15 @@ from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import Proposal
-from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Log, Record, Traits
+from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Traits
 from controller.zk import protocol
 from tests.equipment.broker_versions import KAFKA_2_6
 from tests.simulation.announcements import OFTEN
 from tests.simulation.broken import Broken
 from tests.simulation.brokers import Broker
-from tests.simulation.elections import unfounded, unsound
 from tests.simulation.network import ZkConnection
 from tests.simulation.outcome import _is_at_rest
-from tests.simulation.pauses import DECIDED_BEFORE_S, KNOWN_WITHIN_S, begins
+from tests.simulation.pauses import DECIDED_BEFORE_S, KNOWN_WITHIN_S, WISHED_WITHIN_S, begins
 from tests.simulation.refusals import Concern, Right
 from tests.simulation.sizes import GUARD_BYTES, HANG_UPS
 from tests.simulation.world import World
@@ -62,7 +61,6 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -247,37 +245,6 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
-
-
-@pytest.mark.parametrize(
-    ("deleted_in", "is_made_again", "is_wrong"),
-    [(None, False, False), (1, False, False), (2, False, True), (2, True, False)],
-    ids=["never made", "deleted in an earlier term", "deleted in this term", "made again, and lost with the disk"],
-)
-def test_only_a_term_that_had_a_log_deleted_knows_that_it_is_gone(
-    deleted_in: int | None, is_made_again: bool, is_wrong: bool
-) -> None:
-    world, term = World(0), ControllerEpoch(2)
-    one, two, gone = (BrokerId(b) for b in (1, 2, 3))
-    checker, model = world.checker, BrokerModel(one, KAFKA_3_9, world.brokers[one].disk)
-    world.brokers[two].disk[AT] = Log(None)
-    world.brokers[two].disk[AT].records.append(Record(LeaderEpoch(0), 1))
-    world.brokers[two].start()
-    world.clock.now = 100.0
-    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, gone))})
-    if deleted_in is not None:
-        checker.announcements.deleted(model, AT, stop_replica(deleted_in))
-    if is_made_again:
-        checker.announcements.made(one, AT)
-    checker.topics[AT.topic] = Topic({AT.partition: Assignment((one, two, gone))})
-    before = PartitionState(gone, LeaderEpoch(3), term, (gone,))
-    after = PartitionState(one, LeaderEpoch(4), term, (one,))
-
-    wrong = unsound(checker, AT, before, after, 0.0)
-
-    assert wrong == (
-        "orders-0 elected 1, whose log the controller had deleted, though [2] have one" if is_wrong else None
-    )
 
 
 @pytest.mark.parametrize("may_be_written", [True, False])
@@ -677,33 +644,6 @@ def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
         checker._nobody_left_early(before, dict(checker.states), AT.topic)
 
 
-@pytest.mark.parametrize(("former", "is_wrong"), [((1,), False), ((1, 2), True), ((1, 3), False)])
-def test_a_partition_without_a_leader_keeps_its_isr_but_for_who_was_no_replica(
-    former: tuple[int, ...], is_wrong: bool
-) -> None:
-    checker, (one, two) = World(0).checker, (BrokerId(1), BrokerId(2))
-    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, one), (two,), (one,))})
-    checker.former[AT] = Assignment(tuple(map(BrokerId, former)))
-    before = PartitionState(one, LeaderEpoch(2), ControllerEpoch(1), (one, two))
-    after = PartitionState(NO_LEADER, LeaderEpoch(3), ControllerEpoch(1), (one,))
-
-    assert ("the ISR [2] is forgotten" in (unfounded(checker, AT, before, after, 0.0) or "")) is is_wrong
-
-
-def test_a_dead_broker_stays_in_the_isr_only_while_its_leader_cannot_be_informed() -> None:
-    world, leader, dead = World(0), BrokerId(1), BrokerId(2)
-    checker, path = world.checker, BrokerAddress(leader).path
-    checker.topics[AT.topic] = Topic({AT.partition: Assignment((leader, dead))})
-    world.brokers[leader].start()
-    world.clock.now = checker.written_at[AT] = 100.0
-    before = PartitionState(leader, LeaderEpoch(4), ControllerEpoch(0), (leader, dead))
-    after = msgspec.structs.replace(before, leader_epoch=LeaderEpoch(5))
-
-    assert "though [2] are gone" in (unfounded(checker, AT, before, after, 0.0) or "")
-    world.zookeeper.hidden.add(path)
-    assert unfounded(checker, AT, before, after, 0.0) is None
-
-
 ONE, TWO, THREE, FOUR = (BrokerId(b) for b in (1, 2, 3, 4))
 MOVING = Assignment((ONE, TWO, THREE), adding=(TWO, THREE))
 REDIRECTED = Assignment((ONE, TWO), adding=(TWO,))
@@ -1090,6 +1030,13 @@ def test_no_leader_moves_for_balance_while_moves_are_paused_unless_a_client_want
     path, data = PreferredElectionAddress.path, catalog.encode(PreferredElection((AT,)))
     world.zookeeper.multi(world.tools, [MakeNode(path, data)])
     decides(balanced, pause=True, world=world)
+    world.clock.now += 10 * WISHED_WITHIN_S  # no controller leads
+    decides(balanced, pause=True, world=world)
+    world.zookeeper.multi(world.tools, [RemoveNode(path)])
+    decides(balanced, pause=True, world=world)
+    world.clock.now += WISHED_WITHIN_S
+    with pytest.raises(Broken, match="moves the leader of orders-0 for balance"):
+        decides(balanced, pause=True, world=world)
 
 
 def test_a_term_must_know_of_a_pause_some_time_after_it_began() -> None:

@@ -79,6 +79,19 @@ def test_a_removal_counts_for_as_long_as_its_topic_may_not_be_read(
     assert world.folder._is_wanted(at, moving, back) is was_unreadable
 
 
+@pytest.mark.parametrize("is_asked_again", [True, False])
+def test_a_request_that_a_later_equal_one_follows_overrules_only_what_came_before_itself(is_asked_again: bool) -> None:
+    world, at = World(0), TopicPartition(TopicName("orders"), PartitionId(0))
+    one, two = BrokerId(1), BrokerId(2)
+    for target in ((one,), (two,), (one,)) if is_asked_again else ((two,), (one,)):
+        world.folder.wanted(at, target)
+        world.clock.now += 1.0
+    here = Assignment((one, two), removing=(two,))
+
+    assert world.folder._is_wanted(at, Assignment((one, two)), here)
+    assert world.folder._is_wanted(at, here, Assignment((two, one), removing=(one,))) is is_asked_again
+
+
 @pytest.mark.parametrize(
     ("part", "spoiled", "seen"),
     [

@@ -155,6 +155,8 @@ class ClusterState:
             elif isinstance(address, StateAddress):
                 self.topics.unread(address.topic, address.partition)
         views, changes = self.topics.views, self.changes
+        for name in [name for name, view in views.items() if view.is_malformed]:
+            self.topics.unread_content(name)
         changes.gone_topics.clear()
         changes.topics = dict.fromkeys(views)
         changes.partitions = {

@@ -121,7 +121,7 @@ class Topics:
             view = self._meet(name, record, stat.czxid)
         else:
             self.changes.topics.setdefault(name, view)
-        self._read(record, replace(view, as_of=fact.as_of, version=stat.version), fact)
+        self._read(record, replace(view, as_of=fact.as_of, version=stat.version), fact.value, fact.as_of)
         if self.stray_deletions(name) is not None:
             self.changes.stray_deletions[name] = None
         return True
@@ -183,6 +183,15 @@ class Topics:
             )
         elif number is None and record.view is not None:
             self._forget(record, record.view, UNREACHED)
+
+    def unread_content(self, name: TopicName) -> None:
+        """Forget what was read of a topic before its znode became malformed: it may have changed in between."""
+        record = self._records[name]
+        view = record.view
+        if view is not None:
+            self._forget(record, view, UNREACHED)
+            blank = replace(self._meet(name, record, view.czxid), as_of=view.as_of, version=view.version)
+            self._read(record, blank, None, view.as_of)
 
     def allow_topic(self, name: TopicName) -> None:
         """Touch partitions that never had a leader: they waited for the topic's znode to be readable."""
@@ -329,13 +338,12 @@ class Topics:
         self.changes.topics.setdefault(name, None)
         return view
 
-    def _read(self, record: Record, view: TopicView, fact: Fact) -> None:
+    def _read(self, record: Record, view: TopicView, value: object, as_of: Zxid) -> None:
         """Take in the content of the topic's znode."""
-        value = fact.value
         if not isinstance(value, Topic):
             view = replace(view, is_malformed=True)
         else:
-            view = self._named(record, replace(view, is_malformed=False), value.topic_id, fact.as_of)
+            view = self._named(record, replace(view, is_malformed=False), value.topic_id, as_of)
         was_malformed = record.view is not None and record.view.is_malformed
         self._replace(record, view)
         self._queue(record, view)
@@ -343,7 +351,7 @@ class Topics:
             if was_malformed:  # what waited for this is due, even if the assignment is unchanged
                 for number, held in record.partitions.items():
                     self.changes.touch(view.name, number, held)
-            self._assign_all(record, view.name, value, fact.as_of)
+            self._assign_all(record, view.name, value, as_of)
         assert record.view is not None
         self._owe(record, record.view)
 

@@ -198,13 +198,15 @@ class Draft:
         """
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
-        znodes = (*self._topic_write(), *self._deletions_write(), *self.along)
+        owed, is_first = self._owed_in_order()
+        znodes = (*self._topic_write(), *self._deletions_write(owed), *self.along)
         if znodes or self.before or self.after:
             first = [n for n in together if n in self._states and (self._had_strays(n) or self._only_drops(n))]
             last = [n for n in together if n in self._states and n not in first]
             before, states = ([w for n in some for w in self._state_writes(n)] for some in (first, last))
             why = (*self._reasons(together), *self.notes) or (self.shows,)
-            atoms.append(Atom(znodes, why, (*self.before, *before), (*states, *self.after)))
+            first_of_all = (ReplicaDeletionsAddress(self.topic.name),) if is_first else ()
+            atoms.append(Atom(znodes, why, (*self.before, *before), (*states, *self.after), first_of_all))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         return (*self._with_parent(atoms), *self._requests) or tuple(self.apart)
@@ -236,10 +238,25 @@ class Draft:
         topic = Topic(assignments, self._topic_id or self.topic.topic_id)
         yield Set(TopicAddress(self.topic.name), topic, self.topic.version)
 
-    def _deletions_write(self) -> Iterable[Write]:
-        if not self._owed:
+    def _owed_in_order(self) -> tuple[dict[PartitionId, Replicas], bool]:
+        """The deletions that are owed after this step, and whether they are written before the topic if both do not
+        fit into one transaction: what leaves the topic must be owed by then.
+
+        What is assigned again must not be forgotten before the topic lists it: if anything else becomes owed, it stays
+        owed until the next step.
+        """
+        held = self.topic.deletions
+        is_more = any(r not in held.get(n, ()) for n, owed in self._owed.items() for r in owed)
+        again = {
+            n: tuple(r for r in held.get(n, ()) if n in self._assignments and r in self._assignments[n].replicas)
+            for n in (self._owed if is_more else ())
+        }
+        return {n: (*owed, *again.get(n, ())) for n, owed in self._owed.items()}, is_more
+
+    def _deletions_write(self, changed: dict[PartitionId, Replicas]) -> Iterable[Write]:
+        if not changed:
             return
-        owed = {n: r for n, r in sorted({**self.topic.deletions, **self._owed}.items()) if r}
+        owed = {n: r for n, r in sorted({**self.topic.deletions, **changed}.items()) if r}
         address, version = ReplicaDeletionsAddress(self.topic.name), self.topic.deletions_version
         value = ReplicaDeletions(owed, self._topic_id or self.topic.topic_id)
         if version == ABSENT:

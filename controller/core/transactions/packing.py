@@ -63,7 +63,8 @@ class Packing:
             return [[(every, size_bytes)]]
         together = self._bytes_of(writes)
         is_one = together <= self._sizes.room_bytes
-        core = [(writes, together)] if is_one else self._cut(writes)
+        in_order = sorted(writes, key=lambda made: made.write.address not in atom.first)
+        core = [(writes, together)] if is_one else self._cut(in_order)
         ranks = [list(self._cut(before)), *([part] for part in core if part[0]), list(self._cut(after))]
         return [parts for parts in ranks if parts]
 

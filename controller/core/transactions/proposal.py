@@ -38,13 +38,15 @@ class Atom(Struct, frozen=True):
     Shape:
         If one cannot, all of `before` is committed before any of `writes` is sent, and all of those before any of
         `after`. The writes within `before`, and those within `after`, are independent of each other. `writes` stay in
-        one transaction if ZooKeeper's limit allows; if not, each part is committed before the next is sent.
+        one transaction if ZooKeeper's limit allows; if not, each part is committed before the next is sent, and those
+        of the znodes `first` come first.
     """
 
     writes: tuple[Write, ...]
     why: tuple[str, ...]
     before: tuple[Write, ...] = ()
     after: tuple[Write, ...] = ()
+    first: tuple[Address, ...] = ()
 
 
 class Proposal(Struct, frozen=True, eq=False):

@@ -9,6 +9,7 @@ from controller.core.messages.commands import ReplicaStop, StopReplica, UpdateMe
 from controller.core.messages.effects import Notice, Tell
 from controller.core.topics.deletion import DURING_DELETE
 from tests.unit.core.builders import AT, Term, ids, state
+from tests.unit.core.test_foreign_writes import topic_of
 from tests.unit.traps.play import Play, index, some
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, LeaderEpoch, TopicId, ZnodeVersion, Zxid
@@ -251,3 +252,31 @@ def test_a_topic_goes_once_an_unreadable_account_is_removed(how: str) -> None:
     lines = play.do(f"remove {OWED}", "time +60s")
 
     assert some(lines, "topic orders is deleted"), lines
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_replica_that_leaves_is_owed_wherever_a_decision_is_cut(parts: int) -> None:
+    """ZooKeeper takes so little that a topic and what it owes travel one after the other, and the controller dies."""
+    play = Play("brokers 1,2,3", "topic orders 0=1", "elect", "ask reassign orders-0 to=1,2", "broker 2 hangs")
+    play.theatre.settings["znode_size_limit"] = 300
+    play.do("elect", "time +1s", f"crash after-commit {parts}", "ask cancel orders-0")
+
+    lines = play.do("elect", "ask cancel orders-0", "time +1s", "broker 2 goes-on", "broker 2 bounces", "time +60s")
+
+    assert topic_of(play)["partitions"] == {"0": [1]}
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert play.data(OWED) is None
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4])
+def test_what_is_owed_is_forgotten_only_once_the_topic_lists_it_again(parts: int) -> None:
+    """The same decision owes something else, and is cut; the controller dies."""
+    play = Play("brokers 1,2,3", "topic orders 0=1,2 1=1,3", "elect", "broker 2 hangs", "ask reassign orders-0 to=1")
+    play.theatre.settings["znode_size_limit"] = 330
+    play.do("elect", "time +1s", f"crash after-commit {parts}", "ask reassign orders-0 to=1,2 orders-1 to=1")
+
+    owed, listed = play.data(OWED), topic_of(play)["partitions"]
+    lines = play.do("elect", "time +60s")
+
+    assert listed["0"] == [1, 2] or (owed is not None and '"0":[2]' in owed)
+    assert listed["1"] == [1, 3] or some(lines, "tell 3  StopReplica orders-1", "delete")

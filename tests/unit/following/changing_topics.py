@@ -122,8 +122,10 @@ class Changes:
         return [SetData(at, self._topic(self._random.randint(1, MOST_PARTITIONS)))]
 
     def _spoil(self) -> list[Operation]:
-        """A state gets content that nobody can read. Of a topic its assignment would remain known to who read it."""
+        """A state, or sometimes a topic, gets content that cannot be read."""
         states = self._states()
+        if self.topics() and self._random.random() < 0.4:
+            return [SetData(TopicAddress(self._random.choice(self.topics())).path, b"{")]
         return [SetData(self._random.choice(states).path, b"{")] if states else []
 
     def _elsewhere(self) -> list[Operation]:

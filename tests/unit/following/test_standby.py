@@ -298,6 +298,37 @@ def test_what_may_no_longer_be_read_counts_as_never_read(standing: Standing, hid
     standing.facts.stop()
 
 
+@pytest.mark.parametrize("is_claimed_first", [False, True])
+def test_a_topic_that_became_malformed_counts_as_never_read(standing: Standing, is_claimed_first: bool) -> None:
+    """It may have changed between what was read last and what cannot be read now."""
+    ensemble, path = standing.ensemble, TopicAddress(ORDERS).path
+    ensemble.write(*made(ORDERS, 2), MakeNode(at(0), state(1)), MakeNode(at(1), state(1)))
+    standing.prepare()
+    standing.wait(1)
+    if is_claimed_first:
+        standing.claim()
+    ensemble.write(SetData(path, b"["), SetData(at(0), state(2)))
+    if not is_claimed_first:
+        standing.wait(1)
+        standing.claim()
+    heard: list[Event] = []
+    warm = standing.facts.hand_over(heard.append, lambda _: None)
+    warm.was_followed = True
+    standing.process.do(standing.facts.load())
+    for event in heard:
+        warm.fold(event)
+    assert content(warm) == content(standing.cold())
+
+    heard.clear()
+    ensemble.write(SetData(path, made(ORDERS, 1)[0].data))
+    ensemble.until(lambda: heard)
+    for event in heard:
+        warm.fold(event)
+    view = warm.topics.views[ORDERS]
+    assert [held.state and held.state.leader for held in view.partitions.values() if held.assignment.replicas] == [2]
+    standing.facts.stop()
+
+
 def test_the_highest_epoch_is_that_of_a_state_that_is_there(standing: Standing) -> None:
     """States of a topic that was deleted, or that were written anew, ask no term to lead above them."""
     standing.ensemble.write(

@@ -1,0 +1,70 @@
+"""The checker knows when a move may begin, and when one is too many."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from tests.simulation.broken import Broken
+from tests.simulation.reassignment_folder import IN_FLIGHT_S
+from tests.simulation.world import World
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, SessionId, TopicName, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+ONE, TWO, THREE = (BrokerId(b) for b in (1, 2, 3))
+ORDERS, PAYMENTS = TopicName("orders"), TopicName("payments")
+OURS = SessionId(7)
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, **limits: int) -> World:
+    world = World(3)
+    world.limits.are_set, world.limits.at_once, world.limits.into, world.limits.out = True, None, None, None
+    for name, limit in limits.items():
+        setattr(world.limits, name, limit)
+    monkeypatch.setattr(world.checker, "is_ours", lambda session: session == OURS)
+    world.clock.now = 1000.0
+    return world
+
+
+def write(world: World, **topics: Assignment) -> None:
+    """One transaction that gives the first partition of each topic these replicas."""
+    former: dict[TopicName, Topic | None] = {}
+    for name, assignment in topics.items():
+        former[TopicName(name)] = world.checker.topics.get(TopicName(name))
+        world.checker.topics[TopicName(name)] = Topic({PartitionId(0): assignment})
+    world.limits.wrote({TopicAddress(name).path: OURS for name in former}, former)
+
+
+def elect(world: World, name: TopicName, leader: BrokerId) -> None:
+    at = TopicPartition(name, PartitionId(0))
+    world.checker.states[at] = PartitionState(leader, LeaderEpoch(0), ControllerEpoch(1), (leader,))
+    world.limits.wrote({StateAddress(*at).path: OURS}, {})
+
+
+@pytest.mark.parametrize("is_moving", [True, False])
+def test_a_redirection_takes_room_at_once_even_in_the_transaction_in_which_another_move_begins(
+    is_moving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = limited(monkeypatch, into=1)
+    before = Assignment((THREE, TWO), (THREE,)) if is_moving else Assignment((TWO,))
+    world.checker.topics[ORDERS] = Topic({PartitionId(0): Assignment((TWO,))})
+    world.checker.topics[PAYMENTS] = Topic({PartitionId(0): before})
+
+    with nullcontext() if is_moving else pytest.raises(Broken, match="2 moves at"):
+        write(world, orders=Assignment((ONE, TWO), (ONE,)), payments=Assignment((ONE, TWO), (ONE,)))
+
+
+@pytest.mark.parametrize("ago_s", [1.0, IN_FLIGHT_S])
+def test_an_election_takes_room_without_asking(ago_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = limited(monkeypatch, out=1)
+    world.checker.topics[ORDERS] = Topic({PartitionId(0): Assignment((ONE,))})
+    world.checker.topics[PAYMENTS] = Topic({PartitionId(0): Assignment((TWO, ONE), (TWO,))})
+    elect(world, ORDERS, ONE)
+    world.clock.now += IN_FLIGHT_S
+    elect(world, PAYMENTS, ONE)
+    world.clock.now += ago_s
+
+    with nullcontext() if ago_s < IN_FLIGHT_S else pytest.raises(Broken, match="2 moves at"):
+        write(world, orders=Assignment((TWO, ONE), (TWO,)))
