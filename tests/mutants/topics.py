@@ -33,6 +33,14 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
+        "says that a topic does not exist which it may not read",
+        TOPICS,
+        "if not is_being_deleted and self._cluster.is_unreadable(address):",
+        "if not is_being_deleted and self._cluster.is_unreadable(address) and item is None:",
+        (trap("hidden_znodes"),),
+        unseen="found by seed 10700174 only: a leader must ask for its ISR while its topic is hidden, and lead on",
+    ),
+    Mutant(
         "removes a topic before its logs are deleted",
         DELETION,
         "if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):",

@@ -223,7 +223,10 @@ class Topics(TopicDuty):
                 self._settle(item, self._missing(item, is_being_deleted=True), out)
 
     def _missing(self, item: Item, *, is_being_deleted: bool = False) -> Result:
-        decider = self._shared.deciders[type(item.wanted)]
+        address, decider = TopicAddress(item.at.topic), self._shared.deciders[type(item.wanted)]
+        if not is_being_deleted and self._cluster.is_unreadable(address):
+            message = f"{address.path} cannot be read; restore this controller's right to read it"
+            return refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, message)
         return decider.being_deleted(item) if is_being_deleted else decider.missing(item)
 
     def _settle(self, item: Item, result: Result, out: Outbox) -> None:

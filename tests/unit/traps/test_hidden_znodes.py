@@ -225,6 +225,36 @@ def hiding_a_leader(*more: str) -> tuple[Play, list[str]]:
     return play, play.do("elect")
 
 
+@pytest.mark.parametrize(
+    "request_of_it",
+    [
+        "ask reassign orders-0 to=2,3",
+        "ask cancel orders-0",
+        "ask grow orders partitions=3",
+        "ask delete orders",
+    ],
+)
+def test_no_client_hears_that_a_topic_does_not_exist_which_may_not_be_read(request_of_it: str) -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2")
+    play.theatre.zookeeper.hidden.add("/brokers/topics/orders")
+
+    lines = play.do("elect", request_of_it)
+
+    assert some(lines, "answer orders", "UNKNOWN_SERVER_ERROR: /brokers/topics/orders cannot be read; restore")
+
+
+def test_a_leader_changes_its_isr_once_its_topic_may_be_read() -> None:
+    """It would ask for nothing more in this leader epoch if it heard that the topic does not exist."""
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "state orders-0 leader=1 isr=1")
+    play.theatre.zookeeper.hidden.add("/brokers/topics/orders")
+    assert some(play.do("elect", "isr orders-0 1,2", "time +2s"), "answer nothing: the leader asks again")
+
+    play.theatre.zookeeper.hidden.clear()
+    lines = play.do("time +60s", "isr orders-0 1,2")
+
+    assert some(lines, "leader 1 of orders-0 changes the ISR [1] to [1, 2]")
+
+
 def test_who_is_registered_unreadably_leads_on_where_nobody_else_is_in_sync() -> None:
     _, began = hiding_a_leader()
 
