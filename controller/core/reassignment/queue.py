@@ -311,6 +311,9 @@ class MoveQueue(TopicDuty):
             if found is None:
                 return
             at, places = found
+            if self._shared.transactions.is_waiting(topic_subject(at.topic)):
+                self._aside[at] = None  # its topic is not written now: it must not keep room from others
+                continue
             self._room.reserve(at, places)
             self._called[at] = None
             self._shared.agenda.add(at.topic, (at.partition,))

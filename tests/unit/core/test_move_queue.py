@@ -9,6 +9,7 @@ import pytest
 
 from controller.core.messages.events import ReadRefused
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.transactions.owner import Transactions
 from tests.unit.core.builders import Term, ids
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Stat, present
@@ -658,3 +659,16 @@ def test_all_that_waits_arrives_in_the_end_whatever_the_limits() -> None:
 
         assert replicas_of(play) == [ids("3,4"), ids("4,3"), ids("5,3")]
         assert play.data(PART) is None
+
+
+def test_a_topic_that_is_not_written_now_keeps_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper has refused its transactions several times in a row."""
+    play = Play(ONE, "brokers 1,2,3", *(f"topic {name} 0=1,2" for name in ("audit", "orders", "sales")), "elect")
+    play.do(*(f"ask reassign {name}-0 to=3,2" for name in ("audit", "orders", "sales")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "is_waiting", lambda _, subject: subject.name == "orders")
+        play.do("isr audit-0 1,2,3")
+
+    assert assignment(play, topic="sales").adding == ids("3")
+    play.do("isr sales-0 1,2,3", "time +20s")
+    assert assignment(play).adding == ids("3")
