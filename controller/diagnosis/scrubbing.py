@@ -9,28 +9,26 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote
 
+from controller.diagnosis.named_secrets import without_named
 from controller.settings.values import HIDDEN
 
 _SHORTEST: Final = 3
+_LEVELS: Final = 4
+"""Of JSON in JSON: a reason in a znode in a list of znodes in a log."""
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", re.DOTALL
 )
+_END_OF_KEY: Final = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
+_IN_KEY: Final = re.compile(r"[A-Za-z0-9+/=]{1,80}\r?\n")
 _HASHED: Final = re.compile(r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}")
-_HEADER: Final = re.compile(r"(?i)\b(Basic|Bearer)\s+[A-Za-z0-9._~+/=-]{8,}")
-_IN_ADDRESS: Final = re.compile(r"(://[^\s/:@\"']*:)[^\s/@\"']+(@)")
+_HEADER: Final = re.compile(r"(?i)\b(Basic|Bearer|Negotiate)\s+[A-Za-z0-9._~+/=-]{8,}")
+_TOKEN: Final = re.compile(r"(?<![\w-])eyJ[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+)?")
+_IN_ADDRESS: Final = re.compile(r"(://[^\s/:@\"']*:)(?!\d{1,5}(?:[/,\s\"']|\Z))[^\s@\"']{1,256}+(@)")
+_ALONE_IN_ADDRESS: Final = re.compile(r"(://)[^\s/:@\"'\[]{1,256}+(@)")
+_IN_QUERY: Final = re.compile(r"(?i)([?&][\w-]{0,40}(?:token|secret|sig|signature|key|code)=)[^&\s\"'#]++")
+_DIGEST: Final = re.compile(r"(?i)(\bdigest[: ][^\s:,\"'@]{1,256}+:)[^\s,\"'@]++")
 _JAAS_IN_JSON: Final = re.compile(r'(?i)(jaas\.config"\s*+:\s*+")(?:[^"\\]|\\.)*+')
 _JAAS: Final = re.compile(r"(?i)(jaas\.config\s*+[=:]\s*+)(?!\[hidden\])[^\n]++")
-_WORDS: Final = ("pass", "secret", "credential", "key", "token", "assertion", "user_")
-_NAMED: Final = re.compile(
-    r"""(?ix)
-    ( (?: password | passwd | passphrase | secret | credentials? | master\.key | secret\.key | keystore\.key
-        | stored_key | server_key | private_?key | access_?key | api_?key | [_-]token | client_assertion
-        | \buser_[\w.-]{1,100}+ )
-      \\? ["']? \s{0,9}+ [=:] \s{0,9}+ )
-    (?! \[hidden\] )
-    (?: ( \\" ) (?: [^"\\] | \\[^"] )*+ | ( " ) (?: [^"\\] | \\. )*+ | ( ' ) [^']*+ | [^\s,;}\]"']++ )
-    """
-)
 
 
 class Scrubber:
@@ -49,24 +47,32 @@ class Scrubber:
         """
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        text = _PRIVATE_KEY.sub(HIDDEN, text)
+        text = _without_ends_of_keys(_PRIVATE_KEY.sub(HIDDEN, text))
         text = _HASHED.sub(HIDDEN, text)
         text = _HEADER.sub(rf"\1 {HIDDEN}", text)
+        text = _TOKEN.sub(HIDDEN, text)
         text = _IN_ADDRESS.sub(rf"\1{HIDDEN}\2", text)
+        text = _ALONE_IN_ADDRESS.sub(rf"\1{HIDDEN}\2", text)
+        text = _IN_QUERY.sub(rf"\1{HIDDEN}", text)
+        text = _DIGEST.sub(rf"\1{HIDDEN}", text)
         text = _JAAS_IN_JSON.sub(rf"\1{HIDDEN}", text)
         text = _JAAS.sub(rf"\1{HIDDEN}", text)
-        return "".join(map(_without_named, text.splitlines(keepends=True)))
+        return "".join(map(without_named, text.splitlines(keepends=True)))
 
 
-def _without_named(line: str) -> str:
-    """Most lines name nothing, which is found out much faster than by the expression."""
-    small = line.lower()
-    return _NAMED.sub(_named, line) if any(word in small for word in _WORDS) else line
-
-
-def _named(found: re.Match[str]) -> str:
-    """What was quoted stays quoted, so that JSON stays JSON."""
-    return f"{found[1]}{found[2] or found[3] or found[4] or ''}{HIDDEN}"
+def _without_ends_of_keys(text: str) -> str:
+    """Hide private keys whose beginning is not in the text, as of a log of which only the end was taken."""
+    if _END_OF_KEY.search(text) is None:
+        return text
+    kept: list[str] = []
+    for line in text.splitlines(keepends=True):
+        if (end := _END_OF_KEY.search(line)) is None:
+            kept.append(line)
+            continue
+        while kept and _IN_KEY.fullmatch(kept[-1]):
+            kept.pop()
+        kept.append(HIDDEN + line[end.end() :])
+    return "".join(kept)
 
 
 def _spellings(secret: str) -> Iterator[str]:
@@ -75,8 +81,11 @@ def _spellings(secret: str) -> Iterator[str]:
     if len(bare) < _SHORTEST:
         return
     yield bare
-    yield json.dumps(bare)[1:-1]
-    yield json.dumps(bare, ensure_ascii=False)[1:-1]
+    for is_ascii in (True, False):
+        escaped = bare
+        for _ in range(_LEVELS):
+            escaped = json.dumps(escaped, ensure_ascii=is_ascii)[1:-1]
+            yield escaped
     yield quote(bare, safe="")
     data = bare.encode()
     for before in range(3):

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from controller.settings.providers import Providers, Unresolved, concerns_providers
 from controller.settings.sources import from_environment, from_file, from_overrides
 from controller.settings.values import HIDDEN, shown
 
 _OPTION: Final = re.compile(r"""([\w.-]+)\s*=\s*("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[^\s;]+)""")
+_SECRET_KEY: Final = re.compile(r"(?:token|pwd|passphrase|api.?key|access.?key|user\.info)\Z", re.IGNORECASE)
+_IN_ADDRESS: Final = re.compile(r"://[^\s/:@]*:([^\s@]+)@")
 _SECRET_OPTION: Final = re.compile(r"password|secret|token|^user_|key\Z", re.IGNORECASE)
 
 
 def secret_texts(path: Path | None, overrides: Iterable[str], environment: Mapping[str, str]) -> frozenset[str]:
-    """Passwords, keys and login modules with their secret options, and all that providers of values gave."""
+    """Passwords, keys, login modules with their secret options, passwords in addresses, and all that providers gave."""
     unreported: list[str] = []
     given = {} if path is None else from_file(path, unreported)
     given |= from_environment(environment, unreported) | from_overrides(overrides, unreported)
@@ -27,8 +30,10 @@ def secret_texts(path: Path | None, overrides: Iterable[str], environment: Mappi
             text = one.text if concerns_providers(key) else providers.resolve(one.text)
         except Unresolved:
             text = one.text
-        if shown(key, text) == HIDDEN or text != one.text:
+        if shown(key, text) == HIDDEN or text != one.text or _SECRET_KEY.search(key):
             found |= {text, *_parts(text)}
+        for password in _IN_ADDRESS.findall(text):
+            found |= {password, unquote(password)}
     return frozenset(found - {""})
 
 
