@@ -99,9 +99,12 @@ def main() -> None:
     Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Let no move begin, for now:    kafka-zk-controller pause --config controller.properties
+    Let moves begin again:         kafka-zk-controller resume --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     Plan moves of many:            kafka-zk-controller plan --help
     Find out what is wrong:        kafka-zk-controller diagnose --config controller.properties
+    Look into the past:            kafka-zk-controller replay --help
+    Before leaving for KRaft:      kafka-zk-controller migration --check --config controller.properties
     """
 
 

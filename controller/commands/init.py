@@ -197,6 +197,7 @@ def _show_json(out: Path, own: Own, chosen: Chosen, problems: list[str]) -> None
 
 def _show_text(out: Path, own: Own, chosen: Chosen, problems: list[str]) -> None:
     click.echo(f"{out}: replica {own.number} at {own.host}; only the file's owner can read it")
+    click.echo(f"until it has run, {own.number} counts as free: set up before that, another replica needs an --id")
     if secrets := _secrets(chosen):
         click.echo(f"it holds secrets: {', '.join(secrets)}")
     for warning in chosen.warnings:

@@ -22,7 +22,7 @@ from zk_layout.catalog import Address
 from zk_layout.codec import Malformed, Undecodable
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.watched import watched
-from zk_layout.znodes import configs, delegation_tokens
+from zk_layout.znodes import configs, delegation_tokens, replicas
 from zk_layout.znodes.brokers import Endpoint, Registration
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
@@ -66,6 +66,7 @@ class Look:
         assert progress is None or isinstance(progress, Migration | Malformed)
         seen = Seen(facts.state, holder, ControllerEpoch(epoch) if isinstance(epoch, int) else None, progress)
         seen.quorum = frozenset(quorum)
+        seen.running = await self._running()
         await self._read_configs(seen)
         seen.answers = await self._ask_brokers(facts.state, seen.brokers)
         seen.unreadable = self._unreadable
@@ -113,6 +114,14 @@ class Look:
             self._unreadable[path] = str(error)
             return ()
         return tuple(sorted(names or ()))
+
+    async def _running(self) -> frozenset[BrokerId] | None:
+        """The replicas of this controller that say that they run; None if ZooKeeper does not let us see."""
+        try:
+            names, _ = await self._bridge.children(replicas.ROOT)
+        except Refused:
+            return None
+        return frozenset(BrokerId(int(name)) for name in names or () if name.isdecimal())
 
     # ---- brokers --------------------------------------------------------------------------------------------
 

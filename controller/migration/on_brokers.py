@@ -24,6 +24,7 @@ from controller.preflight.leaving import ENABLED
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from zk_layout.ids import BrokerId
 from zk_layout.znodes import configs
+from zk_layout.znodes.replicas import ROOT as REPLICAS
 
 PROTOCOL = "inter.broker.protocol.version"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
@@ -114,12 +115,15 @@ def node_ids(seen: Seen) -> Iterator[Finding]:
         yield unknown(check, text, "brokers", "name them with --quorum-ids, and give them ids that no broker has")
         return
     taken = {BrokerId(n): "a broker" for n in (*seen.partitions.hosts, *seen.brokers)}
-    taken |= {n: "a replica of this controller" for n in seen.replicas}
+    taken |= dict.fromkeys({*seen.replicas, *(seen.running or ())}, "a replica of this controller")
     if clashes := sorted(quorum & taken.keys()):
         text = "; ".join(f"{n} is the id of {taken[BrokerId(n)]}" for n in clashes)
         yield stop(
             check, f"KRaft controllers have ids that are taken: {text}", "node.id", "give the quorum ids of its own"
         )
+    elif seen.running is None:
+        text = "ZooKeeper does not show which replicas of this controller stand by: their ids may be the quorum's"
+        yield unknown(check, text, REPLICAS, "compare them with broker.id in the replicas' files")
     else:
         yield ok(check, f"KRaft controllers {listed(sorted(quorum))} have ids of their own")
 

@@ -70,7 +70,8 @@ class Seen:
 
     Shape:
         `broker_configs` and `topic_configs` are what was set at run time, by name. `users` have SCRAM credentials.
-        `quorum` are ids of KRaft controllers, as far as known. `unreadable` are znodes by path, with the reason.
+        `running` are the replicas of this controller that say so, those that stand by included; None if that cannot be
+        seen. `quorum` are ids of KRaft controllers, as far as known. `unreadable` are znodes by path, with the reason.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Seen:
         self.topic_configs: dict[TopicName, Config] = {}
         self.users: tuple[str, ...] = ()
         self.tokens: tuple[str, ...] = ()
+        self.running: frozenset[BrokerId] | None = frozenset()
         self.quorum: frozenset[int] = frozenset()
         self.unreadable: dict[str, str] = {}
 

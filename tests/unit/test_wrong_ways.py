@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
+from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from controller.__main__ import main
 from controller.commands.handover import Leadership
+from controller.commands.pausing import Outcome
 from controller.core.candidacy.events import IdClash, Watching
 from controller.core.candidacy.phases import TakeOver
 from controller.core.messages.effects import Notice
 from controller.core.messages.outbox import Outbox
+from controller.core.reassignment.pausing import refusal
 from controller.core.transactions.losses import LOSSES_TO_BLAME, Losses
 from controller.core.transactions.proposal import topic_subject
 from controller.core.transactions.sizes import RequestSizes
+from controller.first_settings.found import ClusterSeen
+from controller.process.pause_seen import PauseSeen
 from controller.process.replica_znode import SAME_ID_AFTER_S
 from controller.settings.kinds import AUTHORIZERS
 from controller.zk.protocol import SetData
 from controller.zk.read_only import ReadOnlyBridge, WouldWrite
-from tests.unit.core.test_candidacy import NATIVE, RELEASED, TO_LEAD, Replica
+from tests.unit.core.test_candidacy import NATIVE, RELEASED, TO_LEAD, Replica, mine
+from tests.unit.http.serving import LEADING
 from tests.unit.preflight.test_wrong_starts import ORDERS, on
 from tests.unit.preflight.world import KAFKA_2_4, Broker, World
 from tests.unit.process.test_replica_znode import Standby, goes_on
+from tests.unit.process.test_rereading import AT_FIRST
+from tests.unit.process.test_rereading import Process as Edited
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout.ids import BrokerId, ControllerEpoch, TopicName, ZnodeVersion
 from zk_layout.znodes import replicas
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.migration import Migration, MigrationAddress
+from zk_layout.znodes.pause import Pause
 from zk_layout.znodes.release import Release
 from zk_layout.znodes.topics import TopicAddress
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (?P<wrong>[^|]+) \| (?P<happens>[^|]+) \| (?P<said>[^|]+) \|$", re.MULTILINE)
 ALERT = re.compile(r"alert `(\w+)`")
-ELSEWHERE = re.compile(r"`(--check-cluster|/readyz|/leader|status( --zookeeper …)?|reason|warnings|migration --check)`")
+ELSEWHERE = re.compile(
+    r"`(--check-cluster|init|pause|/readyz|/leader|status( --zookeeper …)?|reason|warnings|migration --check)`"
+)
 NOTICE = re.compile(r"notice `([^`]+)`")
 
 
@@ -73,6 +87,20 @@ def file_exists(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
     answer = CliRunner().invoke(main, ["init", f"--server-properties={broker}", f"--out={out}", "--host=here"])
     assert (answer.exit_code, out.read_text()) == (1, "mine")
     return answer.stderr
+
+
+def two_inits(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Each on its host, before a replica has run with what the other wrote."""
+    broker = folder / "server.properties"
+    broker.write_text("zookeeper.connect=127.0.0.1:1\nlisteners=PLAINTEXT://:9092\n")
+    monkeypatch.setattr("controller.commands.init.look", lambda _: ClusterSeen())
+    answers = [
+        CliRunner().invoke(main, ["init", f"--server-properties={broker}", f"--out={folder / host}", f"--host={host}"])
+        for host in ("one", "two")
+    ]
+    assert [answer.exit_code for answer in answers] == [0, 0], [answer.output for answer in answers]
+    assert [(folder / host).read_text().count("\nbroker.id=901\n") for host in ("one", "two")] == [1, 1]
+    return "\n".join([answers[1].stdout, same_id_leads(monkeypatch, folder)])
 
 
 def same_id_leads(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
@@ -141,6 +169,37 @@ def released(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
     return "\n".join([*replica.complaints(), shown(monkeypatch, seen)])
 
 
+def forgotten_pause(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
+    by = Pause("ann@h", 1, "new disks")
+    replica, seen = Replica(*TO_LEAD, replace(mine(), pause=by)), PauseSeen()
+    seen.note(replace(mine(), pause=by))
+    leads = Leadership(BrokerId(901), True, ControllerEpoch(8), None, {}, paused=by)
+    told = (*replica.complaints(), str(seen.shown_in(LEADING).pause), refusal(by).message or "")
+    return "\n".join([*told, shown(monkeypatch, leads)])
+
+
+def pause_of_a_native(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
+    by = Pause("ann@h", 1, "new disks")
+    outcome = Outcome(by, was_so=False, controller=BrokerId(1), is_ours=False, is_known=False)
+    monkeypatch.setattr("controller.commands.pause.at_zookeeper", lambda *_: outcome)
+    answer = CliRunner().invoke(main, ["pause", "--zookeeper", "zk1:2181"])
+    assert answer.exit_code == 1
+    leads = Leadership(BrokerId(1), False, ControllerEpoch(8), None, {}, paused=by)
+    return "\n".join([answer.stdout, shown(monkeypatch, leads)])
+
+
+def setting_needs_a_restart(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    async def story() -> list[str]:
+        async with Edited(folder, AT_FIRST) as process:
+            with capture_logs() as said:
+                await process.hears_of({**AT_FIRST, "zookeeper.session.timeout.ms": "7000"})
+            status = process.daemon.status()
+            monkeypatch.setattr("controller.http.client.ask", lambda *_: to_builtins(status))
+            return [*(str(line["event"]) for line in said), CliRunner().invoke(main, ["status"]).stdout]
+
+    return "\n".join(asyncio.run(story()))
+
+
 def lower_jute_maxbuffer(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
     losses, out = Losses(RequestSizes(1 << 20)), Outbox(0.0, {})
     subject = TopicName("orders")
@@ -163,6 +222,7 @@ def stale_migration(monkeypatch: pytest.MonkeyPatch, _: Path) -> str:
 WAYS: Sequence[tuple[str, Callable[[pytest.MonkeyPatch, Path], str]]] = (
     ("observe with a user of ZooKeeper that may write", may_write),
     ("init into a file that exists", file_exists),
+    ("init for a second replica before the first one has run", two_inits),
     ("two replicas with one broker.id, one of which leads", same_id_leads),
     ("two replicas with one broker.id, both in standby", same_id_stands_by),
     ("the id of a broker that is down", id_of_a_broker),
@@ -173,6 +233,9 @@ WAYS: Sequence[tuple[str, Callable[[pytest.MonkeyPatch, Path], str]]] = (
     ("no authorizer.class.name where brokers have one", no_authorizer),
     ("waiting for it to lead, with controller.takeover=when-vacant", native_holds),
     ("a release that was forgotten", released),
+    ("a pause that was forgotten", forgotten_pause),
+    ("a pause while a native controller leads", pause_of_a_native),
+    ("a setting that was edited and needs a restart", setting_needs_a_restart),
     ("a jute.maxbuffer here above that of the ZooKeeper servers", lower_jute_maxbuffer),
     ("a host whose clock is behind", clock_behind),
     ("a /migration that a former migration left behind", stale_migration),

@@ -173,6 +173,9 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     and snapshots have separate directories. Files are only read. Writes Parquet tables and report.html below --out.
 
     `replay ask DIR… PARTITION WHEN` shows the story of one partition instead, `replay browse DIR…` shows znodes.
+
+    \b
+      kafka-zk-controller replay /var/lib/zookeeper --out incident-7
     """
     try:
         from metrics.replay.commands.as_of import time_ms

@@ -11,6 +11,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from click import Context
 from click.testing import CliRunner, Result
 
 from controller.__main__ import main
@@ -20,6 +21,9 @@ from controller.zk import bridge
 from metrics.measures import MEASURES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
+COMMANDS = main.list_commands(Context(main))
+DOING = [name for name in COMMANDS if name not in ("metrics", "settings", "replay")]
+"""Commands that do more than show what is there."""
 LEAST = ("--set=zookeeper.connect=zk:2181", "--set=broker.id=900", "--set=inter.broker.protocol.version=3.9")
 
 
@@ -196,15 +200,23 @@ def test_every_setting_and_every_measure_is_listed() -> None:
     assert [row["name"] for row in measured] == [measure.shown_name for measure in MEASURES]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [(), ("run",), ("init",), ("settings",), ("metrics",), ("status",), ("diagnose",), ("observe",), ("demo",)],
-)
-def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
-    answer = ask(*command, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    answer = ask(command, "--help")
 
     assert answer.exit_code == OK
-    assert "kafka-zk-controller" in answer.stdout
+    assert f"kafka-zk-controller {command}" in answer.stdout
+
+
+@pytest.mark.parametrize("command", DOING)
+def test_every_command_that_does_something_says_what_its_exit_codes_mean(command: str) -> None:
+    assert "Exit codes: 0 " in ask(command, "--help").stdout
+
+
+def test_the_first_page_has_a_line_to_copy_for_each_command_that_does_something() -> None:
+    page = ask("--help").stdout
+
+    assert [name for name in DOING if f" kafka-zk-controller {name}" not in page] == []
 
 
 def test_the_program_can_be_run_as_a_module() -> None:

@@ -65,6 +65,7 @@ def test_only_the_owner_can_read_the_file_and_no_secret_is_shown(tmp_path: Path)
     assert SECRET not in answer.output
     assert answer.stdout.splitlines() == [
         f"{out}: replica 902 at controller-1; only the file's owner can read it",
+        "until it has run, 902 counts as free: set up before that, another replica needs an --id",
         "it holds secrets: listener.name.sasl_plaintext.plain.sasl.jaas.config",
         f"next: kafka-zk-controller run --config {out} --check-cluster",
     ]

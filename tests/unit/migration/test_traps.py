@@ -49,6 +49,10 @@ TRAPS: dict[str, tuple[Plant, Trap, Result, str]] = {
     "a quorum with the id of a replica of ours": (
         lambda w: w.starts(901, Broker(), is_ours=True).all_have(controller_quorum_voters="901@k1:9093"),
         Trap.NODE_IDS, Result.STOP, "901 is the id of a replica of this controller"),
+    "a quorum with the id of a replica that stands by": (
+        lambda w: w.write("/kafka_zk_controller/replicas/902", b"{}").all_have(
+            controller_quorum_voters="902@k1:9093"),
+        Trap.NODE_IDS, Result.STOP, "902 is the id of a replica of this controller"),
     "an id above the reserved ones": (
         lambda w: w.starts(1001, Broker()),
         Trap.RESERVED_IDS, Result.STOP, "broker 1001 above reserved.broker.max.id"),
@@ -196,6 +200,16 @@ def test_ids_of_a_quorum_that_no_broker_knows_yet_are_asked_for_and_compared() -
     assert [f.result for f in world.findings(Trap.NODE_IDS)] == [Result.UNKNOWN]
     assert world.findings(Trap.NODE_IDS, 3000, 3001) == []
     assert [f.result for f in world.findings(Trap.NODE_IDS, 3000, 2)] == [Result.STOP]
+
+
+def test_where_replicas_that_stand_by_are_not_seen_their_ids_are_not_known_to_be_free() -> None:
+    world = ready().write("/kafka_zk_controller/replicas/902", b"{}")
+    world.ensemble.zookeeper.hidden.add("/kafka_zk_controller/replicas")
+
+    (found,) = world.findings(Trap.NODE_IDS)
+
+    assert found.result is Result.UNKNOWN
+    assert world.findings(Trap.TOPICS) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Logs of ZooKeeper under Kafka's own controllers are played again; mistakes are t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -278,6 +279,19 @@ def test_kafkas_own_controllers_decide_as_this_one_would(empty: Compared, log: L
     outcomes = play(empty, log)
     assert not DIFFERENCES & outcomes.keys(), empty.texts()
     assert outcomes[Outcome.SAME] >= log.same, outcomes
+
+
+def test_the_page_has_the_result_of_each_log_and_no_difference() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d\.\d\.\d): [^|]+ \| ([\d,]+) \|.*\| (\d+) \|$", page, re.MULTILINE)
+
+    assert [(version, differences) for version, _, differences in rows] == [
+        ("2.4.1", "0"), ("2.8.2", "0"), ("3.9.1", "0"), ("3.9.1", "0")
+    ]  # fmt: skip
+    assert all(
+        int(same.replace(",", "")) >= log.same
+        for (_, same, _), log in zip(rows, (OF_2_4, OF_2_8, OF_3_9, OF_MOVES), strict=True)
+    )
 
 
 class Planted:
