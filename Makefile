@@ -135,7 +135,8 @@ nightly: $(READY)  ## runs for hours: Kafka's own tests, a selection, 20,000 fre
 	$(BIN)/python -m tests.kafka --version 3.9.2 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
-	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster tests/deploy
+	$(MAKE) --no-print-directory engine
+	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster tests/deploy tests/containers
 	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 	$(MAKE) --no-print-directory charts

@@ -5,48 +5,27 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from controller.lab.jars import default_cache_dir
+from tests.equipment.prometheus import program
 
 HERE = Path(__file__).parent
 ALERTS = HERE.parents[1] / "deploy" / "alerts.yml"
 OPERATIONS = HERE.parents[1] / "docs" / "operations.md"
 SITUATIONS = sorted(HERE.glob("*_test.yml"))
-PACKAGE = "prometheus"
-DOWNLOAD_WITHIN_S = 120.0
+CHECKED_WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
 def promtool() -> str:
-    """Prometheus's own tool: the installed one, or Debian's, unpacked and not installed."""
-    installed = shutil.which("promtool")
-    if installed is not None:
-        return installed
-    kept = default_cache_dir() / "promtool"
-    if not kept.exists():
-        if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-            pytest.skip("promtool is not installed, and without apt-get and dpkg it is not fetched")
-        _unpack(kept)
-    return str(kept)
+    """Prometheus's own tool: the installed one, or that of Debian's package."""
+    return shutil.which("promtool") or str(program("promtool"))
 
 
-def _unpack(kept: Path) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as directory:
-        fetched = _run("apt-get", "download", PACKAGE, cwd=directory)
-        packages = sorted(Path(directory).glob("*.deb"))
-        if fetched.returncode or not packages:
-            pytest.skip(f"promtool is not installed, and `apt-get download {PACKAGE}` failed: {fetched.stderr[-300:]}")
-        assert _run("dpkg", "-x", str(packages[0]), directory).returncode == 0
-        Path(directory, "usr", "bin", "promtool").replace(kept)
-
-
-def _run(*command: str, cwd: str | Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=DOWNLOAD_WITHIN_S, check=False)
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=CHECKED_WITHIN_S, check=False)
 
 
 def test_the_rules_are_sound(promtool: str) -> None:

@@ -1,6 +1,7 @@
 """Does deploy/compose.yaml start a cluster that is led and scraped, with images that are the user's to name?
 
-Judged without an engine, except for what Compose itself says of the file where it is installed.
+Judged without an engine, except for what Compose itself says of the file where it is installed. That it starts is
+shown by tests/containers/test_whole_cluster.py.
 """
 
 from __future__ import annotations
@@ -74,15 +75,35 @@ def test_images_of_others_are_named_by_the_user() -> None:
 
     assert given == {"KAFKA_IMAGE": "?", "PROMETHEUS_IMAGE": "?", "CONTROLLER_IMAGE": "-"}
     assert all(VARIABLE.fullmatch(image) for image in images)
-    assert {SERVICES[name]["build"]["dockerfile"] for name in CONTROLLERS} == {"deploy/Dockerfile"}
+
+
+def test_our_image_is_built_once_and_never_pulled() -> None:
+    """Two builds of one image at a time collide where Compose builds in parallel."""
+    (builds,) = [name for name in CONTROLLERS if "build" in SERVICES[name]]
+    others = [SERVICES[name] for name in CONTROLLERS if name != builds]
+
+    assert SERVICES[builds]["build"]["dockerfile"] == "deploy/Dockerfile"
+    assert {service["image"] for service in others} == {SERVICES[builds]["image"]}
+    assert all((service["pull_policy"], service["depends_on"]) == ("never", [builds]) for service in others)
+
+
+def check_addresses(name: str, found: dict[str, str]) -> None:
+    """In the network it is reached by its name, from this host at a port of its own, which is the same inside."""
+    inside, outside = found["listeners"].split(",")
+    port = f"19{int(found['broker.id']):03}"
+
+    assert found["broker.id"] == name.rpartition("-")[2]
+    assert outside == f"HOST://0.0.0.0:{port}"
+    expected = [inside.replace("0.0.0.0", name), outside.replace("0.0.0.0", "127.0.0.1")]
+    assert found["advertised.listeners"].split(",") == expected
+    assert SERVICES[name]["ports"] == [f"127.0.0.1:{port}:{port}"]
 
 
 @pytest.mark.parametrize("name", BROKERS)
-def test_a_broker_is_reached_by_its_name(name: str) -> None:
+def test_a_broker_is_reached_by_its_name_and_from_this_host(name: str) -> None:
     found = overrides(name)
 
-    assert found["broker.id"] == name.removeprefix("broker-")
-    assert found["advertised.listeners"] == found["listeners"].replace("0.0.0.0", name)
+    check_addresses(name, found)
     host, _, port = found["zookeeper.connect"].partition("/")[0].partition(":")
     assert port in SERVICES[host]["command"]
 
@@ -91,11 +112,9 @@ def test_a_broker_is_reached_by_its_name(name: str) -> None:
 def test_a_replica_takes_its_settings(name: str) -> None:
     found = settings(name)
 
-    assert found["broker.id"] == name.removeprefix("controller-")
-    assert found["advertised.listeners"] == found["listeners"].replace("0.0.0.0", name)
+    check_addresses(name, found)
     assert {found["zookeeper.connect"]} == {overrides(broker)["zookeeper.connect"] for broker in BROKERS}
     assert (found["http.host"], found["http.open"]) == ("0.0.0.0", "true")
-    assert "ports" not in SERVICES[name]
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
@@ -131,10 +150,12 @@ def test_prometheus_finds_its_files() -> None:
         assert inside[f"{Path(configuration).parent}/{rules}"].is_file()
 
 
-def test_only_prometheus_is_published_and_only_here() -> None:
+def test_prometheus_is_published_and_everything_only_here() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
 
-    assert published == {"prometheus": ["127.0.0.1:9090:9090"]}
+    assert published.keys() == {"prometheus", *BROKERS, *CONTROLLERS}
+    assert published["prometheus"] == ["127.0.0.1:9090:9090"]
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
 def _has_plugin() -> bool:

@@ -127,17 +127,18 @@ class Host:
     def walk(self, commands: list[Command]) -> None:
         """Run commands in their order; each shows what the page shows, at once or after some repetitions."""
         for command in commands:
-            line = self._here(command.line)
+            line = self.here(command.line)
             print(f"{time.strftime('%H:%M:%S')} $ {line}")  # noqa: T201 - the log of the walk
             if command.output is None:
                 code, text = self.run(line)
                 assert code == 0, f"{line}\nended with {code}:\n{text}"
             else:
-                self._repeat(line, Command(line, self._here(command.output)))
+                self._repeat(line, Command(line, self.here(command.output)))
 
     def run(self, line: str) -> tuple[int, str]:
-        """Run a command; return its exit code and what it printed."""
-        self._say(f"{line}\nprintf '\\n{_MARK} %s\\n' $?")
+        """Run a command, which has no input; return its exit code and what it printed."""
+        # What it read would be the commands that follow.
+        self._say(f"{{ {line}\n}} </dev/null\nprintf '\\n{_MARK} %s\\n' $?")
         text = ""
         assert self._shell.stdout is not None
         while not (found := re.search(rf"^{_MARK} (\d+)\n", text, re.MULTILINE)):
@@ -145,6 +146,12 @@ class Host:
             assert read, f"the shell ended at: {line}\n{text}"
             text += read
         return int(found[1]), text[: found.start()]
+
+    def here(self, text: str) -> str:
+        """A text of the page, with the names that this host has."""
+        for name, here in self._names.items():
+            text = text.replace(name, here)
+        return text
 
     def _repeat(self, line: str, command: Command) -> None:
         text = ""
@@ -158,11 +165,6 @@ class Host:
             wait_for(is_shown, line, timeout_s=PATIENCE_S, every_s=0.5)
         except Exception as error:
             raise AssertionError(f"{line}\nshows\n{text}\nand in the page\n{command.output}") from error
-
-    def _here(self, text: str) -> str:
-        for name, here in self._names.items():
-            text = text.replace(name, here)
-        return text
 
     def _say(self, text: str) -> None:
         assert self._shell.stdin is not None

@@ -86,6 +86,11 @@ def test_commands_run_in_one_directory_with_the_names_of_this_machine(page: Guid
     assert (tmp_path / "host" / "file").read_text() == "1 two\n"
 
 
+def test_a_command_that_reads_does_not_get_those_that_follow(tmp_path: Path) -> None:
+    with Host(tmp_path / "host", {}, {}) as host:
+        assert host.run("cat") == (0, "\n")
+
+
 def test_what_shows_something_else_or_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guide, "PATIENCE_S", 0.1)
     with Host(tmp_path / "host", {}, {}) as host:
