@@ -145,6 +145,13 @@ REASSIGNMENTS = (
     _gauge("waiting_moves_into", "Moves that wait because a broker receives as many as allowed."),
     _gauge("waiting_moves_out", "Moves that wait because the leader of their partition sends as many as allowed."),
     _gauge("waiting_moves_absent", "Moves that wait for a broker that is not alive."),
+    _gauge("waiting_moves_min_isr", "Moves that wait until no partition is offline or below min.insync.replicas."),
+    _gauge("waiting_moves_brokers", "Moves that wait until every broker with replicas is alive."),
+    _gauge(
+        "partitions_below_min_isr",
+        "Partitions that are offline or below min.insync.replicas; counted only where moves wait for that.",
+    ),
+    _gauge("brokers_away", "Brokers with replicas that are not alive; counted only where moves wait for them."),
     _gauge("waiting_moves_paused", "Moves that limits have kept waiting, and that a pause keeps from beginning."),
     _gauge(
         "unconfirmed_replica_deletions",

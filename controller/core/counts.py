@@ -21,6 +21,8 @@ class CountsMemory(Struct, frozen=True, eq=False):
 
     # Partitions without a leader that can serve.
     offline: Numbers = field(default_factory=dict)
+    # Partitions with fewer replicas in sync than there should be.
+    under_replicated: Numbers = field(default_factory=dict)
     # Partitions that are not led by their first replica.
     not_preferred: Numbers = field(default_factory=dict)
 
@@ -48,13 +50,13 @@ class _Counted:
 
 
 class PartitionCounts(Duty):
-    """The gauges of the cluster; other duties read two of the sets from memory."""
+    """The gauges of the cluster; other duties read the sets from memory."""
 
     def __init__(self, shared: Shared, memory: CountsMemory) -> None:
         self._cluster = shared.cluster
         self._offline = _Counted(memory.offline)
         self._not_preferred = _Counted(memory.not_preferred)
-        self._under_replicated = _Counted({})
+        self._under_replicated = _Counted(memory.under_replicated)
         self._every = (self._offline, self._under_replicated, self._not_preferred)
         self._moving_since: dict[TopicPartition, float] = {}
 

@@ -36,13 +36,14 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     """The duties of one term, in the order in which the machine calls them.
 
     Where the order matters:
+        follow: `PartitionCounts` before `MoveQueue`, which looks for shortages among the partitions counted.
         announce: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last
         and sees which brokers were sent what.
         propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with other
         writes, before `LegacyZnode` removes the rest. `Comparison` comes last, and sees what all others want written.
 
-    Earlier in a turn no duty depends on another: only `ForeignWrites` retracts, only `Brokers` amends, and all follow
-    read-only changes.
+    Otherwise no duty depends on another earlier in a turn: only `ForeignWrites` retracts, only `Brokers` amends, and
+    all follow read-only changes.
     """
     foreign, queue = ForeignWrites(shared, memory.foreign_writes), MoveQueue(shared, memory.queue)
     legacy = LegacyZnode(shared, memory.legacy, queue)

@@ -143,6 +143,10 @@ class Machine:
         """Everything in quarantine, in sentences for an operator."""
         return (*self._quarantine.sentences(), *self._state.unreadable.sentences())
 
+    def held_up(self) -> tuple[str, ...]:
+        """What in the cluster keeps work from beginning, in sentences for an operator."""
+        return tuple(sentence for duty in self._duties for sentence in duty.held_up())
+
     def let_go(self) -> bool:
         """End the term and free one turn's worth of its state; return whether some is left."""
         self._is_over = True

@@ -55,5 +55,6 @@ class Memory:
             fresh_configs=self.elections.fresh_configs,
             withdrawn=self.topics.withdrawn,
             offline=self.counts.offline,
+            under_replicated=self.counts.under_replicated,
             not_preferred=self.counts.not_preferred,
         )

@@ -76,7 +76,9 @@ class MachineSettings(Struct, frozen=True):
         controller to tools; the default is for journals that lack it. `is_observing`: it leads nothing and is not
         registered. Its transactions are never sent; each is answered by a conflict, which is no reason to wait.
         `moves_at_once`, `moves_into_broker` and `moves_out_of_broker` limit the moves that copy and are in flight; None
-        is no limit.
+        is no limit. `moves_need_min_isr`, `moves_need_brokers`: no move begins that copies while a partition is offline
+        or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
+        topics that have none of their own.
     """
 
     own_id: BrokerId
@@ -110,6 +112,9 @@ class MachineSettings(Struct, frozen=True):
     moves_at_once: int | None = None
     moves_into_broker: int | None = None
     moves_out_of_broker: int | None = None
+    moves_need_min_isr: bool = False
+    moves_need_brokers: bool = False
+    min_insync_replicas: int = 1
 
 
 ADJUSTABLE = frozenset(
@@ -118,8 +123,11 @@ ADJUSTABLE = frozenset(
         "defaults",
         "deletion_patience_s",
         "imbalance_percentage",
+        "min_insync_replicas",
         "moves_at_once",
         "moves_into_broker",
+        "moves_need_brokers",
+        "moves_need_min_isr",
         "moves_out_of_broker",
         "quota_window_s",
         "rebalance_every_s",

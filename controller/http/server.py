@@ -208,6 +208,7 @@ class Exporter:
         lines = (
             f"{status.phase}: {status.reason}",
             *(f"paused: {sentence}" for sentence in (status.pause,) if sentence is not None),
+            *(f"held up: {sentence}" for sentence in status.held_up),
             *(f"pending: {sentence}" for sentence in status.settings_pending),
             *(f"failing: {sentence}" for sentence in status.failing),
             *(f"set aside: {sentence}" for sentence in status.set_aside),

@@ -15,6 +15,7 @@ class Status(Struct, frozen=True):
         of this process that fails, `warnings` one for each finding about the cluster that does not forbid to lead it.
         `is_released`: an operator has given the cluster to Kafka's own controllers. `migration` is the phase of one to
         KRaft. `is_paused`: this process begins no move, now or if it leads; `paused_by` says who wants that, and why.
+        `held_up` has a sentence for what in the cluster keeps moves from beginning, where the settings say so.
         `settings_pending` has a sentence for each setting that was changed and counts after a restart.
         `is_observing`: this process never leads. `obstacles` says why a replica with its settings would not.
         `differences` are the latest decisions of the controller that leads that differ from those of this process.
@@ -39,6 +40,7 @@ class Status(Struct, frozen=True):
     is_paused: bool = False
     paused_by: str = ""
     paused_since: float = 0.0
+    held_up: tuple[str, ...] = ()
     settings_pending: tuple[str, ...] = ()
     is_observing: bool = False
     obstacles: tuple[str, ...] = ()

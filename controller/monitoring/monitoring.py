@@ -156,6 +156,7 @@ class Monitoring:
         self.troubles.count = lambda part: self.recorder.record("part_failures", 1, (part,))
         self.server = ServerMeasures(self.recorder, api_name)
         self.set_aside: tuple[str, ...] = ()
+        self.held_up: tuple[str, ...] = ()
         self.refuses_clients: Callable[[], bool] = lambda: False
         """Whether brokers use an authorizer that this process does not have."""
         self.standby: Callable[[], Mapping[str, float]] = dict
@@ -234,6 +235,7 @@ class Monitoring:
             for name, value in self._machine.figures().items():
                 self.recorder.record(name, value)
             self.set_aside = self._machine.quarantined()
+            self.held_up = self._machine.held_up()
             self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
 
     def term_ended(self) -> None:
@@ -258,7 +260,7 @@ class Monitoring:
                 self.recorder.forget(name)
             for name in OF_MOVES:
                 self.recorder.record(name, 0)
-        self._machine, self.set_aside = None, ()
+        self._machine, self.set_aside, self.held_up = None, (), ()
 
     def _show(self, status: Status | None) -> None:
         if status is None:

@@ -279,6 +279,7 @@ class Daemon:
             since=self._since,
             reason=candidacy.reason,
             set_aside=self._monitoring.set_aside,
+            held_up=self._monitoring.held_up,
             warnings=self._claimant.warnings,
             failing=self._troubles.now(),
             is_released=seen is not None and seen.is_released,

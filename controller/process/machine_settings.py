@@ -37,6 +37,7 @@ def machine_settings(
         rebalance_every_s=cluster.rebalance_every_s,
         imbalance_percentage=cluster.imbalance_percentage,
         defaults=cluster.topic_defaults,
+        min_insync_replicas=cluster.min_insync_replicas,
         token_expiry_check_s=cluster.token_expiry_check_ms / 1000,
         quota_window_s=cluster.quota_window_s,
         leaders_write_isr=not protocol.leaders_use_alter_partition,

@@ -18,6 +18,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "delete.topic.enable": "deletes_topics",
         "num.partitions": "partition_count",
         "default.replication.factor": "replication_factor",
+        "min.insync.replicas": "min_insync_replicas",
         "controller.quota.window.num": "quota_windows",
         "controller.quota.window.size.seconds": "quota_window_size_s",
         "auto.leader.rebalance.enable": "is_rebalancing",
@@ -41,6 +42,7 @@ class ClusterSettings(Struct, frozen=True):
     deletes_topics: bool
     partition_count: int
     replication_factor: int
+    min_insync_replicas: int
     quota_windows: int
     quota_window_size_s: int
     is_rebalancing: bool

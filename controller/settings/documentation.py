@@ -36,11 +36,11 @@ secure a listener ([security](security.md)), the former value is in force until 
 
 What is marked † a native controller has from its broker. Where it is not set here, this one has it from all brokers:
 what they agree on is in force, and where they differ, what protects most (no deletion, no unclean election, no
-automatic rebalance, fewer partitions, more replicas). Brokers are asked before the first claim (`--check-cluster` shows
-what is in force), and again when one restarts or is changed at run time; a leader that finds a change begins another
-term. A broker that is away counts as it was for ten minutes. Until one has answered, no topic is deleted, and requests
-to delete one wait. What is set here counts, with a warning where all brokers have something else. No controller decides
-by `min.insync.replicas`, `log.dirs` or `alter.config.policy.class.name`, which concern brokers only.
+automatic rebalance, fewer partitions, more replicas, more of them in sync). Brokers are asked before the first claim
+(`--check-cluster` shows what is in force), and again when one restarts or is changed at run time; a leader that finds a
+change begins another term. A broker that is away counts as it was for ten minutes. Until one has answered, no topic is
+deleted, and requests to delete one wait. What is set here counts, with a warning where all brokers have something else.
+No controller decides by `log.dirs` or `alter.config.policy.class.name`, which concern brokers only.
 """
 
 

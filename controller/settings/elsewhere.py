@@ -51,7 +51,6 @@ IRRELEVANT = frozenset(
         "kafka.metrics.reporters",
         "max.incremental.fetch.session.cache.slots",
         "message.max.bytes",
-        "min.insync.replicas",
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",

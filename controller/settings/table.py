@@ -262,6 +262,15 @@ SETTINGS: tuple[Setting, ...] = (
         protecting=max,
         counts_at_once=True,
     ),
+    Setting(
+        "min.insync.replicas",
+        number(1),
+        1,
+        "What topics without a setting of their own ask for; matters where moves wait for it. The cluster-wide dynamic "
+        "default overrides it.",
+        protecting=max,
+        counts_at_once=True,
+    ),
     ours(
         "create.topic.policy.ignore",
         TRUTH,
@@ -356,6 +365,22 @@ SETTINGS: tuple[Setting, ...] = (
         number(0),
         0,
         "How many moves may copy from one broker, which leads their partitions, at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.min.isr",
+        TRUTH,
+        False,
+        "Whether moves that copy begin only while no partition is offline or has fewer in-sync replicas than its "
+        "min.insync.replicas. A move that cures its own partition does not wait.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.brokers",
+        TRUTH,
+        False,
+        "Whether moves that copy begin only while every broker that has replicas is alive. A move that takes a replica "
+        "off a broker that is not does not wait.",
         counts_at_once=True,
     ),
     ours(

@@ -75,6 +75,8 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_at_once=values.number("reassignment.moves.at.once") or None,
         moves_into_broker=values.number("reassignment.moves.into.broker") or None,
         moves_out_of_broker=values.number("reassignment.moves.out.of.broker") or None,
+        moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),
+        moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
     )
 
 

@@ -16,6 +16,9 @@ FOREIGN = "controller/core/reassignment/foreign_writes.py"
 PAUSING = "controller/core/reassignment/pausing.py"
 MOVES = "controller/core/reassignment/moves.py"
 QUEUE = "controller/core/reassignment/queue.py"
+LINES = "controller/core/reassignment/lines.py"
+GATES = "controller/core/reassignment/gates.py"
+SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 LEDGER = "controller/core/progress/ledger.py"
 
@@ -43,6 +46,62 @@ MUTANTS = (
         "is_sent = False",
         (unit("move_queue"),),
         unseen="moves are limited in one world of five",
+    ),
+    Mutant(
+        "lets a partition below its min ISR keep its own cure from beginning",
+        GATES,
+        "if self._min_isr.is_below(at) and self._min_isr.would_do(at, target):",
+        "if False:",
+        (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
+        unseen="what waits longer than it must may begin in the end",
+    ),
+    Mutant(
+        "takes a move that leaves its partition below its min ISR for a cure",
+        SHORTAGES,
+        "return able >= min(self._needed(at.topic), len(target))",
+        "return able >= 0",
+        (unit("gates"),),
+        unseen="the checker lets every move of a partition go that lacks replicas",
+    ),
+    Mutant(
+        "begins moves before all partitions have been looked at",
+        GATES,
+        "(not self._min_isr.is_known or bool(self._min_isr.count))",
+        "bool(self._min_isr.count)",
+        (unit("gates"),),
+        unseen="a term has looked at all partitions of a world within seconds, and so long the checker waits",
+    ),
+    Mutant(
+        "counts on what a topic's settings said before they were changed",
+        SHORTAGES,
+        "            self._read.pop(name, None)\n        self._read.update",
+        "            pass\n        self._read.update",
+        (unit("gates"),),
+        unseen="no world changes min.insync.replicas",
+    ),
+    Mutant(
+        "begins a move though a broker with replicas is away",
+        GATES,
+        "return bool(self._away)",
+        "return False",
+        (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
+        unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "lets a move that needs several places be passed over for ever",
+        LINES,
+        "PATIENCE = 10\n",
+        "PATIENCE = 1_000_000\n",
+        (law("waiting_lines"),),
+        unseen="no world has that many moves",
+    ),
+    Mutant(
+        "keeps room for a move that does not wait any more",
+        QUEUE,
+        "        self._patience.forget(at)\n",
+        "",
+        (unit("move_queue"),),
+        unseen="no world has that many moves",
     ),
     Mutant(
         "begins in a topic what waited in another of its name",

@@ -340,6 +340,7 @@ class Observer:
         commits = [effect for effect in effects if isinstance(effect, Commit)]
         if self._controller.state is not None:
             self._world.pauses.decided(self._controller, commits, self._controller.state)
+            self._world.limits.gates.decided(self._controller, commits, self._controller.state)
         if self._controller.crash_in_turn:
             self._controller.crash_soon()
             assert isinstance(effects, MutableSequence)

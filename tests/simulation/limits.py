@@ -12,6 +12,7 @@ from msgspec import Struct
 from controller.core.messages.requests import AlterReassignments, Request
 from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Place, Places, places_of
 from tests.simulation.broken import hold
+from tests.simulation.gates import Gates
 from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
@@ -49,7 +50,8 @@ class Limits:
         self.at_once = random.choice((None, 1, 1, 2, 4)) if self.are_set else None
         self.into = random.choice((None, 1, 1, 2)) if self.are_set else None
         self.out = random.choice((None, 1, 2)) if self.are_set else None
-        self.are_set = (self.at_once, self.into, self.out) != (None, None, None)
+        self.gates = Gates(world, may_be_set=self.are_set)
+        self.are_set = self.gates.are_set or (self.at_once, self.into, self.out) != (None, None, None)
         self.begun = 0  # that had waited
         self._waiting: dict[TopicPartition, _Entry] = {}
         # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
@@ -260,6 +262,8 @@ class Limits:
             return True
         places = places_of(Assignment((*target, *original), added), state)
         is_full = any((limit := self.limit(p)) is not None and taken[p] >= limit for p in places)
+        if self.gates.are_set and self.gates.may_wait(at, target):
+            return True
         return is_full or self.world.refusals.excuses(at, Concern.MOVING)
 
     def outcome(self) -> str | None:

@@ -61,6 +61,7 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
+from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.pause import Pause, PauseAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -1009,6 +1010,35 @@ def test_no_move_begins_while_the_term_knows_of_a_pause() -> None:
     decides(moving(THIRD), pause=False)
     with pytest.raises(Broken, match=r"begins to move orders-0 to \[3, 2\], though moves are paused"):
         decides(moving(THIRD), pause=True)
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "why"),
+    [((1,), (1, 2), "though others are below their min ISR"), ((1, 2), (1,), r"though \[2\] are away")],
+)
+def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
+    isr: tuple[int, ...], live: tuple[int, ...], why: str
+) -> None:
+    world, stat = World(1), Stat(Zxid(5), Zxid(5), ZnodeVersion(0))
+    gates = world.limits.gates
+    gates.need_min_isr = gates.need_brokers = True
+    controller: Any = SimpleNamespace(own_id=BrokerId(100), name="controller 100", epoch=ControllerEpoch(1))
+    two, other, state = Assignment((BrokerId(1), BrokerId(2))), PartitionId(1), ClusterState()
+    lacking = msgspec.structs.replace(LEADS, isr=tuple(map(BrokerId, isr)))
+    state.apply(present(TopicAddress(AT.topic), Topic({AT.partition: two, other: two}), stat))
+    state.apply(present(StateAddress(AT.topic, AT.partition), LEADS, stat))
+    state.apply(present(StateAddress(AT.topic, other), lacking, stat))
+    for broker in live:
+        state.apply(present(BrokerAddress(BrokerId(broker)), Registration(()), stat))
+
+    gates.decided(controller, [moving(THIRD)], state)  # it may have been decided before
+    world.clock.now += 11.0
+
+    with pytest.raises(Broken, match=why):
+        gates.decided(controller, [moving(THIRD)], state)
+    if len(live) == 1:  # a replica leaves the broker that is away
+        cure = Assignment((BrokerId(1), BrokerId(3), BrokerId(2)), (BrokerId(3),), (BrokerId(2),))
+        gates.decided(controller, [moving(cure)], state)
 
 
 def test_what_was_decided_before_a_pause_was_known_is_let_through_for_a_while() -> None:

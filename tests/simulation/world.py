@@ -33,6 +33,7 @@ from tests.simulation.controllers import Controller, Role
 from tests.simulation.coverage import Coverage
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
+from tests.simulation.gates import MIN_ISR
 from tests.simulation.limits import Limits
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.namesakes import Namesakes
@@ -371,6 +372,9 @@ class World:
             moves_at_once=self.limits.at_once,
             moves_into_broker=self.limits.into,
             moves_out_of_broker=self.limits.out,
+            moves_need_min_isr=self.limits.gates.need_min_isr,
+            moves_need_brokers=self.limits.gates.need_brokers,
+            min_insync_replicas=MIN_ISR,
         )
 
     def leading(self) -> Controller | None:

@@ -166,6 +166,7 @@ NOTICE_KINDS = (
     "malformed znode",
     "missing replicas",
     "missing request id",
+    "moves held up",
     "odd znode",
     "outdated topic deletion",
     "overtaken move",

@@ -17,6 +17,10 @@ from zk_layout.ids import TopicPartition
 
 Obstacle = Callable[[Places], Place | None]
 Closed = Callable[[Place], bool]
+PassedOver = Callable[[TopicPartition, Places], None]
+
+PATIENCE = 10
+"""How often a move is passed over that finds room at one of its places and not at another."""
 
 
 class _Group(Struct, eq=False):
@@ -26,15 +30,17 @@ class _Group(Struct, eq=False):
     behind: Place
     heap: list[tuple[int, TopicPartition]] = field(default_factory=list)
     size: int = 0
+    passed_over: int = 0
 
 
 class Lines:
     """All waiting moves that may begin, as far as room and brokers allow."""
 
-    def __init__(self, obstacle: Obstacle, is_closed: Closed) -> None:
+    def __init__(self, obstacle: Obstacle, is_closed: Closed, passed_over: PassedOver) -> None:
         """Begin empty. `obstacle` is the place behind which moves with these places must wait, and `is_closed` tells
-        whether a place still is one.
+        whether a place still is one. `passed_over` is called with moves that have lost patience.
         """
+        self._passed_over = passed_over
         self._obstacle = obstacle
         self._is_closed = is_closed
         self._of: dict[TopicPartition, tuple[int, Places]] = {}
@@ -62,6 +68,10 @@ class Lines:
         self.sizes[group.behind] = self.sizes.get(group.behind, 0) + 1
         if group.heap[0][1] == at:
             self._line_up(group)
+
+    def stands(self, at: TopicPartition, order: int, places: Places) -> bool:
+        """Whether a move waits just like that."""
+        return self._of.get(at) == (order, places)
 
     def leave(self, at: TopicPartition) -> None:
         """Let a move wait no longer, if it does."""
@@ -98,10 +108,12 @@ class Lines:
             group = self._groups[first[1]]
             obstacle = self._obstacle(group.places)
             if obstacle is not None and obstacle != place:
+                self._pass_over(group)
                 self._move(group, obstacle)
                 self.open(place)
                 continue
             _, at = heappop(group.heap)
+            group.passed_over = 0
             del self._of[at]
             self._shrink(group)
             if group.size:
@@ -109,6 +121,11 @@ class Lines:
             self.open(place)
             return at, group.places
         return None
+
+    def _pass_over(self, group: _Group) -> None:
+        group.passed_over += 1
+        if group.passed_over >= PATIENCE:
+            self._passed_over(group.heap[0][1], group.places)
 
     def _place_for(self, places: Places) -> Place:
         home = next((place for place in places if place.kind in (INTO, OUT)), Place(ANYWHERE))

@@ -17,10 +17,13 @@ from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
+MIN_ISR, AWAY = "min isr", "away"
 
 
 class Place(NamedTuple):
-    """Where moves take room, or what one waits for: an `ABSENT` broker."""
+    """Where moves take room, or what one waits for: an `ABSENT` broker that it needs, or a better state of the cluster:
+    `MIN_ISR` of all partitions, and no broker `AWAY`.
+    """
 
     kind: str
     broker: BrokerId = NO_LEADER
@@ -54,10 +57,12 @@ class Room:
     def __init__(self, settings: MachineSettings, freed: Callable[[Place], None]) -> None:
         """Begin with nothing in flight; `freed` is called with each place that has room again."""
         self._freed = freed
-        self.adjust(settings)
         self._in_flight: dict[TopicPartition, Places] = {}
         self._reserved: dict[TopicPartition, Places] = {}
+        # The places of the one move that collects them, and whether it has them.
+        self._collected: dict[Place, bool] = {}
         self._taken: Counter[Place] = Counter()
+        self.adjust(settings)
 
     def adjust(self, settings: MachineSettings) -> None:
         """Count by these limits from now on."""
@@ -66,6 +71,7 @@ class Room:
             INTO: settings.moves_into_broker,
             OUT: settings.moves_out_of_broker,
         }
+        self._collect()
 
     @property
     def is_limited(self) -> bool:
@@ -101,6 +107,28 @@ class Room:
         """Keep no room for a partition beyond what ZooKeeper shows."""
         self._change(self._reserved, at, NOWHERE)
 
+    def collect(self, places: Places) -> None:
+        """Keep room at each of these as soon as there is any, until `stop_collecting`. One move at a time may do so."""
+        self._collected = dict.fromkeys(places, False)
+        self._collect()
+
+    def stop_collecting(self) -> None:
+        """Keep no room any more for the move that collected it."""
+        held, self._collected = [place for place, is_held in self._collected.items() if is_held], {}
+        for place in held:
+            self._leave(place)
+
+    @property
+    def has_collected(self) -> bool:
+        """Whether there is room everywhere for the move that collects it."""
+        return bool(self._collected) and all(self._collected.values())
+
+    def _collect(self) -> None:
+        for place, is_held in self._collected.items():
+            if not is_held and not self.is_full(place):
+                self._collected[place] = True
+                self._taken[place] += 1
+
     def in_flight(self, at: TopicPartition) -> Places:
         """Where a partition takes room according to ZooKeeper."""
         return self._in_flight.get(at, NOWHERE)
@@ -119,12 +147,17 @@ class Room:
                 self._taken[place] += 1
         for place in before:
             if place not in after:
-                was_full = self.is_full(place)
-                self._taken[place] -= 1
-                if not self._taken[place]:
-                    del self._taken[place]
-                if was_full and not self.is_full(place):
-                    self._freed(place)
+                self._leave(place)
+
+    def _leave(self, place: Place) -> None:
+        was_full = self.is_full(place)
+        self._taken[place] -= 1
+        if not self._taken[place]:
+            del self._taken[place]
+        if was_full and not self.is_full(place):
+            self._collect()
+            if not self.is_full(place):
+                self._freed(place)
 
     def _of(self, at: TopicPartition) -> Places:
         return tuple(dict.fromkeys((*self._in_flight.get(at, NOWHERE), *self._reserved.get(at, NOWHERE))))

@@ -19,18 +19,20 @@ from controller.core.messages.events import Again, Alarm
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule
+from controller.core.reassignment.gates import Gates
 from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.memory import QueueMemory
-from controller.core.reassignment.places import ABSENT, INTO, THE_CLUSTER, Place, Places, Room, places_of
-from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, stray_parts
-from controller.core.reassignment.waiting_text import figures, overtaken, reason, superseded
+from controller.core.reassignment.obstacles import Obstacles
+from controller.core.reassignment.patience import Patience
+from controller.core.reassignment.places import ABSENT, NOWHERE, THE_CLUSTER, Room, places_of
+from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
+from controller.core.reassignment.waiting_text import figures, overtaken, superseded
 from controller.core.settings import MachineSettings
-from controller.core.stage import in_force, toward
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
 from controller.core.steps.change import Case, Change, listed
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, topic_subject
+from controller.core.transactions.proposal import Outcome, Proposal, topic_subject
 from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
@@ -61,8 +63,11 @@ class MoveQueue(TopicDuty):
         self._cluster = shared.cluster
         self._state = shared.state.waiting
         self._waiting = memory.waiting
-        self._lines = Lines(self._obstacle, self._is_closed)
-        self._room = Room(shared.settings, self._lines.open)
+        self._gates = Gates(shared)
+        self._room = Room(shared.settings, lambda place: self._lines.open(place))  # noqa: PLW0108 (the lines come after it)
+        self._obstacles = Obstacles(shared.cluster, self._room, self._gates)
+        self._patience = Patience(self._room, self._obstacles.is_possible)
+        self._lines = Lines(self._obstacles.first, self._obstacles.is_closed, self._patience.lost)
         # Those whose turn it is: their topic's next step begins them.
         self._called: dict[TopicPartition, None] = {}
         # Those that could not begin although there was room: they are tried again.
@@ -77,8 +82,8 @@ class MoveQueue(TopicDuty):
 
     @property
     def is_on(self) -> bool:
-        """Whether moves are limited, or some still wait from when they were."""
-        return self._room.is_limited or bool(self._waiting)
+        """Whether moves may have to wait, or some still do from when they had to."""
+        return self._room.is_limited or self._gates.is_on or bool(self._waiting)
 
     # ---- what doors ask -------------------------------------------------------------------------------------
 
@@ -118,7 +123,7 @@ class MoveQueue(TopicDuty):
             return refused
         self._last_order += 1
         former = step.topic.partitions[at.partition].assignment.target
-        why = f"{at} waits to move to {listed(target)}: {reason(self._obstacle(self._places(at, target)), self._room)}"
+        why = f"{at} waits to move to {listed(target)}: {self._obstacles.reason(at, target)}"
         self._plan(step).add(at.partition, WaitingMove(target, former, self._last_order), why)
         return Noted.IN_ZNODES
 
@@ -144,14 +149,14 @@ class MoveQueue(TopicDuty):
         at, to = case.at, change.assignment
         if to is None or not self.is_on:
             return True
-        places = places_of(to, change.state or case.state)
+        places = self._obstacles.places_of(at, to, change.state or case.state)
         if places and THE_CLUSTER not in self._room.in_flight(at):
             is_called = at in self._called
             if is_called:
                 del self._called[at]
             self._room.release(at)
             is_first = is_called or len(self._lines) == (at in self._lines)
-            if not is_first or self._obstacle(places) is not None or self._room.is_full(THE_CLUSTER):
+            if not is_first or self._obstacles.first(places) is not None or self._room.is_full(THE_CLUSTER):
                 if is_called:
                     self._stand(at)
                 return False
@@ -179,7 +184,8 @@ class MoveQueue(TopicDuty):
     # ---- following ------------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Take in what takes room, and what waits."""
+        """Take in what takes room, what waits, and what it waits for."""
+        self._stand_again(self._gates.follow(changes, out))
         if changes.is_beginning:
             for name, numbers in self._cluster.moving.items():
                 self._see_all(name, numbers)
@@ -195,6 +201,12 @@ class MoveQueue(TopicDuty):
                 self._see_all(name, changed)
         for at in changes.children:
             self._look_at_door(at, Door.CHILD)
+
+    def _stand_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """What those in line must wait for may be something else now."""
+        for at in partitions:
+            if at in self._lines:
+                self._stand(at)
 
     def _is_another(self, name: TopicName, changes: Changes) -> bool:
         """Whether what waits in a topic may be its own only now, or no longer: it came, went, or got an id."""
@@ -287,6 +299,7 @@ class MoveQueue(TopicDuty):
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed limits. What is in flight goes on, also beyond them."""
         self._room.adjust(self._shared.settings)
+        self._gates.adjust(before)
         self._lines.open_all()
 
     # ---- who is next ----------------------------------------------------------------------------------------
@@ -295,22 +308,27 @@ class MoveQueue(TopicDuty):
         """Call the moves that may begin; their topics' steps follow in this turn. Remove what belongs to no topic."""
         if not self._leads:
             return ()
+        self._gates.look_for_brokers()
+        self._gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
             self._call(out)
         if self._aside and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(TryAside(), out.now + ASIDE_S)
-        return self._without_strays()
+        return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
 
     def _call(self, out: Outbox) -> None:
         for place in self._lines.waited_for(ABSENT):
-            if not self._is_closed(place):
+            if not self._obstacles.is_closed(place):
                 self._lines.open(place)
+        for place in self._gates.opened():
+            self._lines.open(place)
         for _ in range(CALLED_A_TURN):
-            found = self._lines.next(self._has_room)
+            found = self._patience.next() or self._lines.next(self._obstacles.has_room)
             if found is None:
                 return
             at, places = found
+            self._lines.leave(at)
             if self._shared.transactions.is_waiting(topic_subject(at.topic)):
                 self._aside[at] = None  # its topic is not written now: it must not keep room from others
                 continue
@@ -319,54 +337,26 @@ class MoveQueue(TopicDuty):
             self._shared.agenda.add(at.topic, (at.partition,))
         out.wake(Again(), out.now)
 
-    def _without_strays(self) -> list[Proposal]:
-        proposals = []
-        for name in tuple(self._strays):
-            subject = Subject("waiting moves of", name)
-            topic = topic_subject(name)
-            if not self._shared.transactions.may_propose(subject) or self._shared.transactions.is_busy(topic):
-                continue
-            writes = stray_parts(name, self._state, self._cluster)
-            if writes:
-                why = f"what waited to move in topic {name} is forgotten: that topic is gone"
-                proposals.append(Proposal(subject, (Atom(writes, (why,)),), (topic,)))
-            elif writes is not None:
-                del self._strays[name]
-        return proposals
-
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try again what could not begin."""
         self._is_alarm_set = False
         for at in tuple(self._aside):
             self._stand(at)
 
-    def _has_room(self) -> bool:
-        return not self._room.is_full(THE_CLUSTER)
-
-    def _is_closed(self, place: Place) -> bool:
-        return not self._cluster.is_live(place.broker) if place.kind == ABSENT else self._room.is_full(place)
-
-    def _obstacle(self, places: Places) -> Place | None:
-        for place in places:
-            if place.kind == INTO and not self._cluster.is_live(place.broker):
-                return Place(ABSENT, place.broker)
-        return self._room.first_full(place for place in places if place != THE_CLUSTER)
-
-    def _places(self, at: TopicPartition, target: Replicas) -> Places:
-        held = self._cluster.partition(at)
-        if held is None:
-            return ()
-        return places_of(toward(in_force(held.assignment, held.state), target), held.state)
-
     def _stand(self, at: TopicPartition) -> None:
         """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
-        self._withdraw(at)
         waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
-        if waiter is not None and topic is not None and not topic.is_queued_for_deletion:
-            self._lines.stand(at, waiter.order, self._places(at, waiter.to))
+        places = self._obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
+        may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
+        if waiter is not None and may_stand and self._lines.stands(at, waiter.order, places):
+            return
+        self._withdraw(at)
+        if waiter is not None and may_stand:
+            self._lines.stand(at, waiter.order, places)
 
     def _withdraw(self, at: TopicPartition) -> None:
         self._lines.leave(at)
+        self._patience.forget(at)
         self._aside.pop(at, None)
         if at in self._called:
             del self._called[at]
@@ -497,7 +487,12 @@ class MoveQueue(TopicDuty):
             if not of_topic:
                 del self._waiting[at.topic]
 
+    def held_up(self) -> tuple[str, ...]:
+        """What in the cluster keeps moves from beginning."""
+        return self._gates.held_up()
+
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""
         aside, is_paused = len(self._aside) + len(self._called), self._cluster.pause is not None
-        return figures(self._lines.sizes, self._room, aside, is_paused=is_paused)
+        waiting = figures(self._lines.sizes, self._room, aside, is_paused=is_paused)
+        return {**waiting, **self._gates.figures()}

@@ -11,6 +11,8 @@ from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.state.waiting_znodes import WaitingPart, WaitingZnodes
 from controller.core.steps.step import Step
+from controller.core.transactions.owner import Transactions
+from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.topics import TopicAddress
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
@@ -85,7 +87,25 @@ def _write(address: WaitingMovesAddress, part: WaitingPart | None, value: Waitin
         yield Delete(address, part.version)
 
 
-def stray_parts(name: TopicName, state: WaitingZnodes, cluster: Cluster) -> tuple[Write, ...] | None:
+def without_strays(
+    strays: dict[TopicName, None], state: WaitingZnodes, cluster: Cluster, transactions: Transactions
+) -> list[Proposal]:
+    """Delete the parts that belong to no topic; names that have none are dropped from `strays`."""
+    proposals = []
+    for name in tuple(strays):
+        subject, topic = Subject("waiting moves of", name), topic_subject(name)
+        if not transactions.may_propose(subject) or transactions.is_busy(topic):
+            continue
+        writes = _stray_parts(name, state, cluster)
+        if writes:
+            why = f"what waited to move in topic {name} is forgotten: that topic is gone"
+            proposals.append(Proposal(subject, (Atom(writes, (why,)),), (topic,)))
+        elif writes is not None:
+            del strays[name]
+    return proposals
+
+
+def _stray_parts(name: TopicName, state: WaitingZnodes, cluster: Cluster) -> tuple[Write, ...] | None:
     """Delete the parts that no topic of this name needs; None while it is unknown whether there is one."""
     topic = cluster.topics.get(name)
     if topic is None and cluster.is_unreadable(TopicAddress(name)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.core.reassignment.places import ABSENT, CLUSTER, INTO, OUT, THE_CLUSTER, Place, Room
+from controller.core.reassignment.places import ABSENT, AWAY, CLUSTER, INTO, MIN_ISR, OUT, THE_CLUSTER, Place, Room
 from controller.core.state.waiting_znodes import Door
 from controller.core.steps.change import listed
 from zk_layout.ids import Replicas, TopicPartition
@@ -18,12 +18,16 @@ MEASURES = {
     INTO: "waiting_moves_into",
     OUT: "waiting_moves_out",
     ABSENT: "waiting_moves_absent",
+    MIN_ISR: "waiting_moves_min_isr",
+    AWAY: "waiting_moves_brokers",
     PAUSED: "waiting_moves_paused",
 }
 
 
-def reason(obstacle: Place | None, room: Room) -> str:
-    """What a move waits for that stands behind this place, or behind none."""
+def reason(obstacle: Place | None, room: Room, state: str) -> str:
+    """What a move waits for that stands behind this place, or behind none; `state` is what is wrong elsewhere."""
+    if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY):
+        return state or "whether all partitions are in sync is not known yet"
     if obstacle is not None and obstacle.kind == ABSENT:
         return f"broker {obstacle.broker} is not alive"
     if obstacle is not None and obstacle.kind in (INTO, OUT):
@@ -51,6 +55,6 @@ def figures(sizes: Mapping[Place, int], room: Room, aside: int, *, is_paused: bo
     found = dict.fromkeys(MEASURES, 0)
     found[CLUSTER] = aside
     for place, size in sizes.items():
-        is_own = place.kind == ABSENT or (place.kind in (INTO, OUT) and room.is_full(place))
+        is_own = place.kind in (ABSENT, MIN_ISR, AWAY) or (place.kind in (INTO, OUT) and room.is_full(place))
         found[PAUSED if is_paused else place.kind if is_own else CLUSTER] += size
     return {MEASURES[what]: count for what, count in found.items()}

@@ -49,4 +49,5 @@ class Remembered(Struct, frozen=True, eq=False, kw_only=True):
     withdrawn: Mapping[TopicName, None] = field(default_factory=dict)
     # counts.PartitionCounts
     offline: Numbers = field(default_factory=dict)
+    under_replicated: Numbers = field(default_factory=dict)
     not_preferred: Numbers = field(default_factory=dict)

@@ -83,6 +83,7 @@ class Cluster:
         self.preferring = remembered.preferring
         self.withdrawn = remembered.withdrawn
         self.offline = remembered.offline
+        self.under_replicated = remembered.under_replicated
         self.not_preferred = remembered.not_preferred
         self._fresh_configs = remembered.fresh_configs
 

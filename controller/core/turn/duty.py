@@ -66,6 +66,10 @@ class Duty:
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """The wait after too many refusals is over."""
 
+    def held_up(self) -> tuple[str, ...]:
+        """What in the cluster keeps its work from beginning, in sentences."""
+        return ()
+
     def figures(self) -> dict[str, float]:
         """Its current gauges, by measure."""
         return {}

@@ -154,6 +154,11 @@ def test_threads_lose_nothing_of_each_other() -> None:
             "paused: moves are paused by ann@host (new disks); `kafka-zk-controller resume` ends that\n",
         ),
         (
+            msgspec.structs.replace(LEADING, held_up=("no move begins that copies: broker 3 is away",)),
+            200,
+            "active: loaded in 0.42 s\nheld up: no move begins that copies: broker 3 is away\n",
+        ),
+        (
             msgspec.structs.replace(LEADING, set_aside=("/brokers/topics/a: no permission",)),
             200,
             "active: loaded in 0.42 s\nset aside: /brokers/topics/a: no permission\n",
@@ -194,6 +199,7 @@ def test_every_replica_knows_who_leads() -> None:
             "is_paused": False,
             "paused_by": "",
             "paused_since": 0.0,
+            "held_up": [],
             "settings_pending": [],
             "is_observing": False,
             "obstacles": [],

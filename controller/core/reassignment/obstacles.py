@@ -1,0 +1,59 @@
+"""What keeps a move from beginning: no room, a broker that is not alive, or the state of the cluster?"""
+
+from __future__ import annotations
+
+from controller.core.reassignment.gates import Gates
+from controller.core.reassignment.places import ABSENT, AWAY, INTO, MIN_ISR, THE_CLUSTER, Place, Places, Room, places_of
+from controller.core.reassignment.waiting_text import reason
+from controller.core.stage import in_force, toward
+from controller.core.state.view import Cluster
+from zk_layout.ids import Replicas, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+
+class Obstacles:
+    """One answer from all that may be in the way."""
+
+    def __init__(self, cluster: Cluster, room: Room, gates: Gates) -> None:
+        self._cluster = cluster
+        self._room = room
+        self._gates = gates
+
+    def places(self, at: TopicPartition, target: Replicas) -> Places:
+        """Where a move would take room if it began now, and what it must wait for before."""
+        held = self._cluster.partition(at)
+        if held is None:
+            return ()
+        return self.places_of(at, toward(in_force(held.assignment, held.state), target), held.state)
+
+    def places_of(self, at: TopicPartition, to: Assignment, state: PartitionState | None) -> Places:
+        """The same, of the replicas that it would have then."""
+        places = places_of(to, state)
+        return (*self._gates.before(at, to.target), *places) if places else ()
+
+    def first(self, places: Places) -> Place | None:
+        """What a move with these places must wait for; the room in the cluster does not count."""
+        for place in places:
+            if place.kind == INTO and not self._cluster.is_live(place.broker):
+                return Place(ABSENT, place.broker)
+        return next((place for place in places if place != THE_CLUSTER and self.is_closed(place)), None)
+
+    def is_possible(self, places: Places) -> bool:
+        """Whether nothing but room keeps a move with these places from beginning."""
+        first = self.first(tuple(place for place in places if place.kind in (INTO, MIN_ISR, AWAY)))
+        return first is None or first.kind == INTO
+
+    def reason(self, at: TopicPartition, target: Replicas) -> str:
+        """What a move waits for, in words."""
+        return reason(self.first(self.places(at, target)), self._room, self._gates.sentence())
+
+    def has_room(self) -> bool:
+        """Whether one more move may be in flight in the cluster."""
+        return not self._room.is_full(THE_CLUSTER)
+
+    def is_closed(self, place: Place) -> bool:
+        """Whether a move must wait that needs this place."""
+        if place.kind == ABSENT:
+            return not self._cluster.is_live(place.broker)
+        return self._gates.is_shut(place) if place.kind in (MIN_ISR, AWAY) else self._room.is_full(place)

@@ -1,0 +1,149 @@
+"""Does nothing begin while the cluster is not as moves need it, except what cures it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from controller.core.messages.effects import Commit
+from controller.core.settings import WRITES_A_TRANSACTION
+from controller.core.state.cluster import ClusterState
+from controller.core.state.topics import Partition
+from tests.simulation.broken import hold
+from tests.simulation.refusals import Concern
+from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, Replicas, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.controllers import Controller
+    from tests.simulation.world import World
+
+MIN_ISR = 2
+# A term looks at all that it has read in the same turn, or at some of it at a time; decisions may be sent in parts.
+AT_ONCE_S, IN_PARTS_S = 0.5, 10.0
+
+
+class _Term(Struct):
+    """Since when a term knows of a partition below its min ISR, and of a broker that is away."""
+
+    epoch: ControllerEpoch
+    below_since: float | None = None
+    away_since: float | None = None
+
+
+class Gates:
+    """What moves need in one world, and what terms begin nevertheless."""
+
+    def __init__(self, world: World, *, may_be_set: bool) -> None:
+        self.world = world
+        random = Random(f"{world.seed}/gates")
+        self.need_min_isr, self.need_brokers = (may_be_set and random.random() < 0.35 for _ in range(2))
+        self._terms: dict[BrokerId, _Term] = {}
+
+    @property
+    def are_set(self) -> bool:
+        """Whether moves need anything here."""
+        return self.need_min_isr or self.need_brokers
+
+    def decided(self, controller: Controller, commits: list[Commit], state: ClusterState) -> None:
+        """A turn of a term is over: the term knows what `state` holds."""
+        if not self.are_set:
+            return
+        now, term = self.world.clock.now, self._terms.get(controller.own_id)
+        if term is None or term.epoch != controller.epoch:
+            term = self._terms[controller.own_id] = _Term(controller.epoch)
+        is_below = self.need_min_isr and any(_is_below(held) for _, held in _partitions(state))
+        term.below_since = (now if term.below_since is None else term.below_since) if is_below else None
+        is_away = self.need_brokers and any(self._away(state))
+        term.away_since = (now if term.away_since is None else term.away_since) if is_away else None
+        away = {*self._away(state)} if self._is_known(term.away_since) else set()
+        for at, held, to in _begun(commits, state):
+            if _is_short(held, state) or self._is_put_right(held):
+                continue
+            what = f"{controller.name} begins to move {at} to {list(to.target)}"
+            if self._is_known(term.below_since):
+                hold(f"{what}, though others are below their min ISR")
+            if away and not any(r in away and r not in to.target for r in held.assignment.replicas):
+                hold(f"{what}, though {sorted(away)} are away")
+
+    def _is_known(self, since: float | None) -> bool:
+        is_in_parts = self.world.has_small_turns or self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION
+        return since is not None and self.world.clock.now - since >= (IN_PARTS_S if is_in_parts else AT_ONCE_S)
+
+    def _away(self, state: ClusterState) -> Iterator[BrokerId]:
+        for broker, count in state.placement.replica_counts.items():
+            if count and broker not in state.brokers and broker not in self.world.controllers:
+                yield broker
+
+    def _is_put_right(self, held: Partition) -> bool:
+        """Replicas on ids of controllers, and unlisted ones, are put right at once."""
+        isr = () if held.state is None else held.state.isr
+        replicas = held.assignment.replicas
+        return any(r in self.world.controllers for r in replicas) or any(r not in replicas for r in isr)
+
+    # ---- the end --------------------------------------------------------------------------------------------
+
+    def may_wait(self, at: TopicPartition, target: Replicas) -> bool:
+        """Whether the cluster is in the end in a state in which this move must wait."""
+        checker, live = self.world.checker, {b for b, held in self.world.brokers.items() if held.is_registered}
+        every = [
+            (TopicPartition(name, number), assignment)
+            for name, topic in checker.topics.items()
+            if name not in checker.unwanted
+            for number, assignment in topic.partitions.items()
+        ]
+        is_short = any(self._is_short(one, assignment, live) for one, assignment in every)
+        hosting = {r for topic in checker.topics.values() for a in topic.partitions.values() for r in a.replicas}
+        is_away = bool(hosting - live - {*self.world.controllers})
+        assignment = checker.topics[at.topic].partitions[at.partition]
+        if self._is_short(at, assignment, live) and len(live.intersection(target)) >= min(MIN_ISR, len(target)):
+            return False
+        is_leaving = any(r not in target and r not in live for r in assignment.replicas)
+        return (self.need_min_isr and is_short) or (self.need_brokers and is_away and not is_leaving)
+
+    def _is_short(self, at: TopicPartition, assignment: Assignment, live: set[BrokerId]) -> bool:
+        state: PartitionState | None = self.world.checker.states.get(at)
+        if state is None:
+            return False
+        is_hidden = bool(self.world.refusals.excuse(at.topic) & Concern.ELECTING_UNCLEANLY)
+        should = min(len(assignment.original), len(assignment.target))
+        is_led = state.leader != NO_LEADER and state.leader in live
+        return not is_led or len(state.isr) < (should if is_hidden else min(MIN_ISR, should))
+
+
+def _partitions(state: ClusterState) -> Iterator[tuple[TopicPartition, Partition]]:
+    for name, view in state.topics.views.items():
+        if not view.is_queued_for_deletion:
+            yield from ((TopicPartition(name, number), held) for number, held in view.partitions.items())
+
+
+def _is_below(held: Partition) -> bool:
+    """Surely below, whatever else is known."""
+    if held.state is None or not held.assignment.replicas:
+        return False
+    return len(held.state.isr) < min(MIN_ISR, len(held.assignment.original), len(held.assignment.target))
+
+
+def _is_short(held: Partition, known: ClusterState) -> bool:
+    """Perhaps below, or without a leader: its own move may be a cure."""
+    assignment = held.assignment
+    should = min(len(assignment.original), len(assignment.target))
+    return held.state is None or held.state.leader not in known.brokers or len(held.state.isr) < should
+
+
+def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:
+    """The moves that begin to copy; what is in flight may be redirected."""
+    for commit in commits:
+        for write in commit.writes:
+            value = getattr(write, "value", None)
+            view = state.topics.views.get(write.address.topic) if isinstance(write.address, TopicAddress) else None
+            if view is None or not isinstance(value, Topic):
+                continue
+            for number, to in value.partitions.items():
+                held = view.partitions.get(number)
+                if held is not None and held.assignment.replicas and to.adding and not held.assignment.adding:
+                    yield TopicPartition(view.name, number), held, to
