@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -164,6 +166,12 @@ def test_each_trap_that_is_planted_is_found_with_its_place_and_what_to_do(name: 
     assert len(found) == 1
     assert found[0].where
     assert found[0].hint
+
+
+def test_the_table_of_known_traps_names_all_that_are_planted_and_no_others() -> None:
+    section = (Path(__file__).parents[2] / "traps.md").read_text().partition("## A migration to KRaft")[2]
+
+    assert set(re.findall(r"\*([^*]+)\*", section)) == set(TRAPS)
 
 
 def test_every_question_has_an_answer_in_every_cluster() -> None:
