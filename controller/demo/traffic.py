@@ -25,7 +25,7 @@ _LAST_RECORD_WITHIN_S = 30.0
 
 
 class TrafficSettings(Struct, frozen=True):
-    """How much is produced during the demo.
+    """How much is produced during the demo, and whether brokers recognize what is sent twice.
 
     Units:
         `rate` is records a second, over all partitions.
@@ -33,12 +33,13 @@ class TrafficSettings(Struct, frozen=True):
 
     rate: int = 200
     size_bytes: int = 200
+    is_idempotent: bool = False
 
 
 class Traffic:
     """Numbered records, produced with acks=all and consumed throughout; keeps the number of each acknowledged one.
 
-    Producing is not idempotent: a record may exist twice, but none may be missing.
+    None may be missing. Unless the producer is idempotent, a record may exist twice.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class Traffic:
             KafkaProducer(
                 bootstrap_servers=self._bootstrap_servers,
                 acks="all",
-                enable_idempotence=False,
+                enable_idempotence=self._settings.is_idempotent,
                 delivery_timeout_ms=90_000,
                 request_timeout_ms=10_000,
                 metadata_max_age_ms=5_000,

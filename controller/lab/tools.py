@@ -48,6 +48,11 @@ _CLASSES = {
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         "kafka.tools.ConsoleConsumer",
     ),
+    "kafka-acls": ("kafka.admin.AclCommand",),
+    "kafka-delegation-tokens": (
+        "org.apache.kafka.tools.DelegationTokenCommand",
+        "kafka.admin.DelegationTokenCommand",
+    ),
     "kafka-get-offsets": ("org.apache.kafka.tools.GetOffsetShell", "kafka.tools.GetOffsetShell"),
     "kafka-dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
     "kafka-producer-perf-test": ("org.apache.kafka.tools.ProducerPerformance",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -15,19 +16,29 @@ from tests.equipment.kraft import kraft_controller
 
 NODE_ID = 3000
 LEADS_WITHIN_S = 180.0  # a busy machine takes a minute to start it
+PROTOCOLS = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"}
 
 
 class Quorum(Server):
     """One KRaft controller in migration mode; started again, it leads with a higher epoch."""
 
-    def __init__(self, version: str, zookeeper_connect: str, zk: KazooClient, directory: Path) -> None:
-        """Formats its log with the cluster's id. Starts nothing yet."""
+    def __init__(
+        self,
+        version: str,
+        zookeeper_connect: str,
+        zk: KazooClient,
+        directory: Path,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """Formats its log with the cluster's id. Starts nothing yet. `settings` are further ones of its own."""
         self.port = free_port()
+        self._file = directory / "controller.properties"
         properties = {
             **self.settings,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            **PROTOCOLS,
             "inter.broker.listener.name": "PLAINTEXT",
             "zookeeper.connect": zookeeper_connect,
+            **(settings or {}),
         }
         cluster_id = str(content(zk, "/cluster/id")["id"])
         self.process = kraft_controller(version, cluster_id, NODE_ID, self.port, properties, directory, SMALL_SERVER)
@@ -35,8 +46,12 @@ class Quorum(Server):
     @property
     def settings(self) -> dict[str, object]:
         """The settings that brokers need, too."""
+        return {"zookeeper.metadata.migration.enable": "true", **self.place}
+
+    @property
+    def place(self) -> dict[str, object]:
+        """Where it is: the settings of brokers that need no ZooKeeper any more."""
         return {
-            "zookeeper.metadata.migration.enable": "true",
             "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
         }
@@ -60,6 +75,13 @@ class Quorum(Server):
             self.kill()
             time.sleep(0.2)
             self.start()
+
+    def finalize(self) -> None:
+        """Restart it without ZooKeeper: the end of the migration, without a way back."""
+        self.stop()
+        lines = self._file.read_text().splitlines(keepends=True)
+        self._file.write_text("".join(line for line in lines if not line.startswith("zookeeper.")))
+        self.start()
 
     def _leads(self) -> bool:
         return b"Completed transition to Leader" in self.process.output_since_start()

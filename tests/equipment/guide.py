@@ -101,6 +101,7 @@ class Host:
         """`names` has what stands here for a name or number in the page."""
         self._names = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
         directory.mkdir()
+        self.directory = directory
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],

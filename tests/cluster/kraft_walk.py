@@ -1,0 +1,236 @@
+"""How does a cluster of two brokers, with a replica of ours and a producer, walk to KRaft?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.connections.broker import Broken
+from controller.core.messages.replies import ClusterDescription, PartitionMetadata
+from controller.core.messages.requests import DescribeCluster
+from controller.demo.traffic import Traffic, TrafficSettings
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.kafka_broker import KafkaBroker
+from controller.lab.ports import free_ports
+from controller.lab.zookeeper import zookeeper_client
+from tests.cluster import kept
+from tests.cluster.kept import LONG_S, Kept, Row
+from tests.cluster.kraft_quorum import NODE_ID, PROTOCOLS, Quorum
+from tests.cluster.replica import Replica, content, holder, wait_until
+from tests.cluster.test_migration_check import check
+from tests.equipment.any_request import ask
+from tests.equipment.guide import Guide, Host
+
+PAGE = Path(__file__).parents[2] / "docs" / "kraft.md"
+CHAPTER = "Step by step"
+PARTITIONS = 4
+IN_ZOOKEEPER = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+IN_KRAFT = {**IN_ZOOKEEPER, "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+TOKENS = {"delegation.token.secret.key": "tokens-s3cret"}
+BROKERS = {
+    **IN_ZOOKEEPER,
+    **TOKENS,
+    **PROTOCOLS,
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "listener.name.login.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
+NO_ZOOKEEPER = (
+    "broker.id",
+    "zookeeper.connect",
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.session.timeout.ms",
+    "zookeeper.metadata.migration.enable",
+)
+
+Properties = Mapping[str, object]
+
+
+class Walk:
+    """One cluster on its way to KRaft, with one replica of this controller and an idempotent producer."""
+
+    def __init__(self, cluster: LocalCluster, zk: KazooClient, ours: Replica, quorum: Quorum, what: Kept) -> None:
+        self.cluster, self.zk, self.ours, self.quorum, self.kept = cluster, zk, ours, quorum, what
+        settings = TrafficSettings(rate=50, is_idempotent=True)
+        self.traffic = Traffic(cluster.bootstrap_servers, "orders", PARTITIONS, settings)
+        self.guide = Guide(PAGE)
+        self.host: Host
+        self._began = time.monotonic()
+        self._born = ""
+
+    def say(self, what: str) -> None:
+        """Note how long it took; shown where the test fails, or with -s."""
+        print(f"{time.monotonic() - self._began:6.1f} s  {what}")  # noqa: T201 - the log of the walk
+
+    def does(self, label: str) -> None:
+        """Run the page's commands of a step."""
+        self.host.walk(self.guide.take(CHAPTER, label))
+
+    def sees(self, phase: str) -> None:
+        """Wait until the replica names this phase of the migration."""
+        wait_until(lambda: self.ours.leader().get("migration") == phase, f"it saw {phase}", LONG_S)
+
+    def goes_forth(self) -> None:
+        """A quorum waits; the brokers join it one by one, and the replica makes way."""
+        self.does("Before")
+        self.kept.logs_in()
+        self.kept.takes_producer_ids("in ZooKeeper mode")
+        self.kept.run("kafka-topics", "--create", "--topic", "doomed", "--partitions", "2", "--replication-factor", "2")
+        self.quorum.start()
+        self.sees("waiting")
+        assert (self.ours.phase, holder(self.zk)) == ("active", 901)
+        self.does("Once the quorum has started")
+        self.say("the quorum waits, and this controller leads")
+
+        self.restart(lambda _: self.quorum.settings)
+        wait_until(lambda: holder(self.zk) == NODE_ID, "KRaft led", LONG_S)
+        assert not self.zk.exists("/brokers/ids/901")
+        terms = [record for record in self.ours.log() if record["event"].endswith("→ active")]
+        assert len(terms) == 1, "while the last broker restarted, it made way too early and claimed again"
+        wait_until(lambda: content(self.zk, "/migration")["kraft_metadata_offset"] > 0, "all was copied", LONG_S)
+        self.sees("dual write")
+        assert (self.ours.process.is_alive, self.ours.leader()["is_ready"]) == (True, False)
+        self.does("Once the last broker is back")
+        self.say("KRaft leads: dual write")
+
+    def changes_in_dual_write(self) -> None:
+        """A topic is born and another dies while KRaft writes both."""
+        code, found = check(self.cluster)
+        assert (code, found["finalizing"]["result"]) == (1, "stop"), "it is too early to finalize"
+        assert found["phase"]["text"].startswith("dual write")
+
+        self.kept.run("kafka-topics", "--delete", "--topic", "doomed")
+        self.kept.run("kafka-topics", "--create", "--topic", "young", "--partitions", "3", "--replication-factor", "2")
+        wait_until(lambda: content(self.zk, "/brokers/topics/young"), "KRaft wrote the topic to ZooKeeper", LONG_S)
+        wait_until(lambda: not self.zk.exists("/brokers/topics/doomed"), "KRaft deleted it in ZooKeeper", LONG_S)
+        self._born = str(content(self.zk, "/brokers/topics/young")["topic_id"])
+        self.kept.takes_producer_ids("in dual write")
+        self.say("a topic was created and another deleted in dual write")
+
+    def has_kept_everything(self) -> list[Row]:
+        """Compare, by the page's commands, what was before and is now; and read every record back."""
+        young = self.kept.run("kafka-topics", "--describe", "--topic", "young")
+        assert f"TopicId: {self._born}\t" in young, "the topic that was born in dual write is the same"
+        self.kept.run("kafka-topics", "--delete", "--topic", "young")
+        wait_until(lambda: not self._is_on_a_disk("young"), "its replicas were deleted", LONG_S)
+        assert not self._is_on_a_disk("doomed")
+        self.kept.logs_in()
+        self.kept.takes_producer_ids("in the end")
+        self.kept.run("kafka-topics", "--create", "--topic", "late", "--partitions", "2", "--replication-factor", "2")
+        self.kept.run("kafka-topics", "--delete", "--topic", "late")
+        self.does("Proof")
+        self.traffic.stop()
+        assert self.traffic.trouble is None
+        acknowledged, found = self.traffic.acknowledged, self.traffic.read_all()
+        assert len(acknowledged) >= 200
+        ids = ", ".join(map(str, self.kept.producer_ids))
+        rows = [
+            *kept.compared(self.host.directory / "before", self.host.directory / "after"),
+            Row(
+                "records that were acknowledged on the way; found at the end",
+                f"{len(acknowledged):,}",
+                f"{len(acknowledged & found):,}",
+                is_kept=acknowledged <= found,
+            ),
+        ]
+        kept.show(rows, self.say)
+        self.say(f"producer ids in the order in which they were handed out: {ids}")
+        return rows
+
+    def restart(self, wanted: Callable[[int], Properties], *drop: str) -> None:
+        """Restart the brokers one by one with other properties, each when all replicas are in sync."""
+        for number, broker in self.cluster.brokers.items():
+            self.await_in_sync()
+            broker.stop(LONG_S)
+            changed = {**broker.properties, **wanted(number)}
+            broker.properties = {key: value for key, value in changed.items() if key not in drop}
+            start(broker)
+        self.await_in_sync()
+
+    def await_in_sync(self) -> None:
+        """Wait until every broker names every replica in sync."""
+        wait_until(
+            lambda: all(self._is_in_sync(broker) for broker in self.cluster.brokers.values()), "all in sync", LONG_S
+        )
+
+    def _is_in_sync(self, broker: KafkaBroker) -> bool:
+        partitions = self.partitions(broker)
+        return bool(partitions) and all(p.leader >= 0 and set(p.isr) == set(p.replicas) for p in partitions)
+
+    def partitions(self, broker: KafkaBroker) -> list[PartitionMetadata]:
+        """All partitions, as a broker tells clients; none while it does not answer."""
+        try:
+            seen = ask(broker.address, DescribeCluster(None))
+        except Broken:
+            return []
+        assert isinstance(seen, ClusterDescription)
+        return [p for topic in seen.topics for p in topic.partitions]
+
+    def _is_on_a_disk(self, topic: str) -> bool:
+        return any(name.startswith(f"{topic}-") for b in self.cluster.brokers.values() for name in b.replicas)
+
+
+def start(broker: KafkaBroker) -> None:
+    """Start a broker in either mode."""
+    if "process.roles" not in broker.properties:
+        broker.start(LONG_S)
+        return
+    broker.spawn()
+    await_start_in_kraft(broker)
+
+
+def await_start_in_kraft(broker: KafkaBroker) -> None:
+    """Wait until a broker in KRaft mode takes part."""
+    started = b"Transition from STARTING to STARTED"
+    broker.process.wait_until(lambda: started in broker.process.output_since_start(), LONG_S, waiting_for="it started")
+
+
+@contextmanager
+def walking(version: str, directory: Path) -> Iterator[Walk]:
+    """A cluster with everything that has to be kept, led by a replica of ours; the producer runs."""
+    try:
+        cluster = LocalCluster(ClusterSettings(version=version, broker_ids=(1, 2), overrides=BROKERS))
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    logins = dict(zip(cluster.brokers, free_ports(2), strict=True))
+    for number, broker in cluster.brokers.items():
+        both = f"PLAINTEXT://127.0.0.1:{broker.port},LOGIN://127.0.0.1:{logins[number]}"
+        broker.properties.update({"listeners": both, "advertised.listeners": both})
+    login_address = f"127.0.0.1:{logins[1]}"
+    names = {
+        "zk1:2181/kafka": cluster.zookeeper_connect,
+        "kafka-1:9092": cluster.brokers[1].address,
+        "kafka-1:9093": login_address,
+    }
+    protocol = ".".join(version.split(".")[:2])
+    with ExitStack() as stack:
+        stack.enter_context(cluster)
+        zk = stack.enter_context(zookeeper_client(cluster.zookeeper_connect))
+        ours = stack.enter_context(
+            Replica(
+                cluster.zookeeper_connect, directory, 901,
+                inter_broker_protocol_version=protocol, new_cluster=False, **IN_ZOOKEEPER,
+            )
+        )  # fmt: skip
+        ours.await_phase("active", LONG_S)
+        host = stack.enter_context(Host(directory / "host", names, kept.commands(cluster, directory / "scripts")))
+        what = Kept(cluster, login_address, host.directory / "alice.properties")
+        what.plant()
+        quorum = Quorum(version, cluster.zookeeper_connect, zk, directory / "quorum", {**IN_KRAFT, **TOKENS})
+        stack.callback(quorum.kill)
+        walk = Walk(cluster, zk, ours, quorum, what)
+        walk.host = host
+        walk.await_in_sync()
+        with walk.traffic:
+            yield walk
