@@ -33,6 +33,7 @@ from zk_layout.znodes import (
     replica_deletions,
     replicas,
     switchover,
+    throttles,
     topics,
     waiting_moves,
 )
@@ -64,6 +65,9 @@ Address = (
     | pause.PauseAddress
     | replica_deletions.ReplicaDeletionsAddress
     | waiting_moves.WaitingMovesAddress
+    | throttles.ThrottledTopicAddress
+    | throttles.ThrottledBrokerAddress
+    | configs.BrokerConfigAddress
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
     | reassignment_status.ReassignmentStatusAddress
@@ -98,6 +102,8 @@ Value = (
     | pause.Pause
     | replica_deletions.ReplicaDeletions
     | waiting_moves.WaitingMoves
+    | throttles.ThrottledTopic
+    | throttles.ThrottledBroker
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
     | reassignments.FolderKeeper
@@ -197,11 +203,17 @@ _ROWS = (
         configs.TopicConfigAddress, configs.Config, configs.decode, configs.encode),
     Family("/config/brokers/<default>",
         configs.DefaultBrokerConfigAddress, configs.Config, configs.decode, configs.encode),
+    Family(rf"{configs.BROKERS}/{_NUMBER}",
+        configs.BrokerConfigAddress, configs.Config, configs.decode, configs.encode),
     Family(rf"{replica_deletions.ROOT}/{_TOPIC}",
         replica_deletions.ReplicaDeletionsAddress, replica_deletions.ReplicaDeletions,
         replica_deletions.decode, replica_deletions.encode),
     Family(rf"{waiting_moves.ROOT}/{_TOPIC}-{_NUMBER}",
         waiting_moves.WaitingMovesAddress, waiting_moves.WaitingMoves, waiting_moves.decode, waiting_moves.encode),
+    Family(rf"{throttles.TOPICS}/{_TOPIC}",
+        throttles.ThrottledTopicAddress, throttles.ThrottledTopic, throttles.decode_topic, throttles.encode_topic),
+    Family(rf"{throttles.BROKERS}/{_NUMBER}",
+        throttles.ThrottledBrokerAddress, throttles.ThrottledBroker, throttles.decode_broker, throttles.encode_broker),
     Family(reassignments.ROOT,
         reassignments.ReassignmentsAddress, reassignments.FolderKeeper,
         reassignments.decode_keeper, reassignments.encode_keeper),

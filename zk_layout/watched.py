@@ -21,6 +21,7 @@ from zk_layout.znodes import (
     reassignment_status,
     reassignments,
     replica_deletions,
+    throttles,
     topics,
     waiting_moves,
 )
@@ -43,6 +44,8 @@ PERSISTENT: Final = (
     producer_ids.ProducerIdBlockAddress().path,
     replica_deletions.ROOT,
     waiting_moves.ROOT,
+    throttles.TOPICS,
+    throttles.BROKERS,
     reassignment_status.ROOT,
 )
 
@@ -82,7 +85,7 @@ _ALWAYS: Final = Watched(
     ),
     # A deletion requested again at once only shows in its data: the list of names never lacked it.
     families=(brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS),
-    listed_once=(waiting_moves.ROOT, reassignment_status.ROOT),
+    listed_once=(waiting_moves.ROOT, throttles.TOPICS, throttles.BROKERS, reassignment_status.ROOT),
     paths=tuple(
         address.path
         for address in (

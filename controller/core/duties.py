@@ -16,6 +16,7 @@ from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.throttles import Throttles
 from controller.core.scram.duty import ScramCredentials
 from controller.core.single_znodes.controller_ids import RecordedControllers
 from controller.core.single_znodes.delegation_tokens import DelegationTokens
@@ -39,20 +40,21 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
         follow: `PartitionCounts` before `MoveQueue`, which looks for shortages among the partitions counted.
         announce: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last
         and sees which brokers were sent what.
-        propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with other
+        propose: requests reach their duties earlier; `Throttles` gets a topic's settings written before `Steps` keeps
+        the topic busy again; `Steps` may remove entries of the legacy znode along with other
         writes, before `LegacyZnode` removes the rest. `Comparison` comes last, and sees what all others want written.
 
     Otherwise no duty depends on another earlier in a turn: only `ForeignWrites` retracts, only `Brokers` amends, and
     all follow read-only changes.
     """
     foreign, queue = ForeignWrites(shared, memory.foreign_writes), MoveQueue(shared, memory.queue)
-    legacy = LegacyZnode(shared, memory.legacy, queue)
+    legacy, throttles = LegacyZnode(shared, memory.legacy, queue), Throttles(shared)
     # These decide about single topics; their decisions about one topic form one step.
     deciders: tuple[TopicDuty, ...] = (
         IsrChanges(shared),
         Topics(shared, memory.topics),
         Elections(shared, memory.elections),
-        Moves(shared, memory.moves, queue),
+        Moves(shared, memory.moves, queue, throttles),
     )
     if shared.settings.keeps_reassignment_znodes:
         deciders = (*deciders, ReassignmentFolder(shared, memory.folder, queue, legacy.is_later_than))
@@ -68,6 +70,7 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
         Notifications(shared),
         Metadata(shared),
         *deciders,
+        throttles,
         Steps(shared, (foreign, *deciders, legacy)),
         legacy,
         ProducerIds(shared),

@@ -144,8 +144,10 @@ class Cluster(Protocol):
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
         """The moves of these partitions, or of all."""
 
-    def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
-        """Start moves; None cancels one.
+    def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None, throttle: int | None = None
+    ) -> Answered:
+        """Start moves; None cancels one. Only our controller knows `mode`, and `throttle` in bytes a second.
 
         Raises:
             Refused: the whole request.

@@ -37,6 +37,11 @@ EXISTING = (
 RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
+SLOWS_RETURNING = (
+    "Warning: Kafka's controller leads, so the leaders are throttled too: they also slow down replicas of these "
+    "partitions that return after a failure, and take the longer to be in sync. Where this project's controller leads, "
+    "only receiving replicas are throttled."
+)
 _PAUSE_S = 0.1
 _Topics: TypeAlias = Mapping[TopicName, Mapping[PartitionId, PartitionState]]
 
@@ -92,16 +97,22 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     answer.say(as_plan_json(current))
     answer.say("\nSave this to use as the --reassignment-json-file option during rollback")
     answer.document["rollback"] = as_plan(current)
-    if asked.throttle is not None or asked.log_dirs_throttle is not None:
+    is_ours = listing.controller is not None
+    if (asked.throttle is not None and not is_ours) or asked.log_dirs_throttle is not None:
         answer.warn(RUN_VERIFY)
-    if asked.throttle is not None:
+    if asked.throttle is not None and not is_ours:
+        answer.warn(SLOWS_RETURNING)
         changes = throttle_replication(copying(listing.moves, plan.targets, current), asked.throttle)
         configure(cluster, changes)
         answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
     if asked.log_dirs_throttle is not None:
         configure(cluster, throttle_log_dirs(plan.directories, asked.log_dirs_throttle))
         answer.say(f"The replica-alter-dir throttle limit was set to {asked.log_dirs_throttle} B/s")
-    _begin(cluster.alter(dict(plan.targets), asked.mode), plan, answer)
+    answered = cluster.alter(dict(plan.targets), asked.mode, asked.throttle if is_ours else None)
+    if asked.throttle is not None and is_ours and len(answered.refused) < len(plan.targets):
+        answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
+        answer.say("It holds for receiving replicas only; the controller ends it with their moves")
+    _begin(answered, plan, answer)
     move_directories(cluster, plan.directories, asked.timeout_ms, answer, clock)
     return plan
 

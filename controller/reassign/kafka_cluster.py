@@ -157,7 +157,9 @@ class KafkaCluster:
         }
         return Listing(moves, messages.understood(controller_of, answer), messages.understood(status_of, answer))
 
-    def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
+    def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None, throttle: int | None = None
+    ) -> Answered:
         """Repeats the request after a lost answer: the same target twice is harmless, and a cancellation that finds
         nothing is done."""
         asked = 0
@@ -165,7 +167,7 @@ class KafkaCluster:
         def request() -> Any:
             nonlocal asked
             asked += 1
-            return messages.alter_request(targets, self._timeout_ms, None if mode is None else mode.value)
+            return messages.alter_request(targets, self._timeout_ms, None if mode is None else mode.value, throttle)
 
         answer = self._ask_controller(request)
         _demand_no_error(answer)

@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 from controller.reassign.cluster import Kind
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
-from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, with_tagged
+from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, throttle_field, with_tagged
 from zk_layout.ids import BrokerId, Replicas, RequestId, TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -51,7 +51,9 @@ def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> b
     return pack(">i", len(whole)) + whole if framed else whole
 
 
-def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, mode: str | None) -> TaggedAlter:
+def alter_request(
+    targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, mode: str | None, throttle: int | None = None
+) -> TaggedAlter:
     """The request to start moves or, where there are no replicas, to cancel them."""
     topics: dict[TopicName, list[Any]] = {}
     for at, replicas in sorted(targets.items(), key=lambda entry: entry[0]):
@@ -67,7 +69,7 @@ def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms:
         ],
         max_version=0,
     )
-    request.own_tags = {ADDITIONS: b""} | mode_field(mode or "")
+    request.own_tags = {ADDITIONS: b""} | mode_field(mode or "") | throttle_field(throttle)
     return request
 
 

@@ -141,7 +141,12 @@ class ZooKeeperCluster:
             {m.topic_partition: Move(m.replicas) for m in moves if wanted is None or m.topic_partition in wanted}
         )
 
-    def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:  # noqa: ARG002 - not known to ZooKeeper
+    def alter(
+        self,
+        targets: Mapping[TopicPartition, Replicas | None],
+        mode: Mode | None = None,  # noqa: ARG002 - not known to ZooKeeper
+        throttle: int | None = None,  # noqa: ARG002 - neither is this
+    ) -> Answered:
         """Write the moves where the controller looks for them."""
         moves = tuple(LegacyMove(at.topic, at.partition, to) for at, to in targets.items() if to is not None)
         if len(moves) < len(targets):

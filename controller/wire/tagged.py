@@ -25,6 +25,7 @@ from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 ADDITIONS: Final = 20001  # both requests: the sender reads what is added to answers; empty
 REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionReassignments response: int64
 CONTROLLER: Final = 20000  # ListPartitionReassignments response: the name of this software
+THROTTLE: Final = 20002  # AlterPartitionReassignments request: int64, bytes a second for each receiving broker
 REQUEST_STATUS: Final = 20001  # ListPartitionReassignments response: JSON
 PROGRESS: Final = 20000  # ListPartitionReassignments response, each partition: JSON
 
@@ -66,7 +67,7 @@ def reads_additions(fields: Mapping[int, bytes]) -> bool:
     >>> reads_additions({ADDITIONS: b""}), reads_additions({7: b""})
     (True, False)
     """
-    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE))
+    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE, THROTTLE))
 
 
 def request_id_field(request: RequestId | None) -> dict[int, bytes]:
@@ -80,12 +81,32 @@ def request_id_of(fields: Mapping[int, bytes], cursor: Cursor) -> RequestId | No
     Raises:
         Malformed: not 64 bits.
     """
-    raw = fields.get(REQUEST_ID)
+    number = _int64_of(fields, REQUEST_ID, "request_id", cursor)
+    return None if number is None else RequestId(number)
+
+
+def throttle_field(bytes_s: int | None) -> dict[int, bytes]:
+    """The field with a throttle, if there is one."""
+    return {} if bytes_s is None else {THROTTLE: _INT64.pack(bytes_s)}
+
+
+def throttle_of(fields: Mapping[int, bytes], cursor: Cursor) -> int | None:
+    """The throttle among tagged fields, in bytes a second.
+
+    Raises:
+        Malformed: not 64 bits.
+    """
+    return _int64_of(fields, THROTTLE, "throttle", cursor)
+
+
+def _int64_of(fields: Mapping[int, bytes], tag: int, what: str, cursor: Cursor) -> int | None:
+    raw = fields.get(tag)
     if raw is None:
         return None
     if len(raw) != _INT64.size:
-        raise cursor.malformed("request_id", f"has {len(raw)} bytes, not {_INT64.size}")
-    return RequestId(_INT64.unpack(raw)[0])
+        raise cursor.malformed(what, f"has {len(raw)} bytes, not {_INT64.size}")
+    number: int = _INT64.unpack(raw)[0]
+    return number
 
 
 def without_additions(reply: ReassignmentsListed) -> ReassignmentsListed:

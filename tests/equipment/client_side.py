@@ -63,6 +63,7 @@ from controller.wire.tagged import (
     request_id_field,
     request_id_of,
     status_of,
+    throttle_field,
     with_tagged,
 )
 from tests.equipment import acl_client_side, admin_client_side, topic_client_side
@@ -85,7 +86,7 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
     if isinstance(request, ListReassignments):
         body = with_tagged(body, additions | request_id_field(request.request_id))
     elif isinstance(request, AlterReassignments):
-        body = with_tagged(body, additions | mode_field(request.mode))
+        body = with_tagged(body, additions | mode_field(request.mode) | throttle_field(request.throttle))
     return framed(encode_request_header(header), body)
 
 

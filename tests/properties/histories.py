@@ -55,6 +55,7 @@ from zk_layout.znodes.producer_ids import ProducerIdBlock, ProducerIdBlockAddres
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot, StatusRootAddress
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
+from zk_layout.znodes.throttles import ThrottledBroker, ThrottledBrokerAddress, ThrottledTopic, ThrottledTopicAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress
 
@@ -106,6 +107,8 @@ LONE: Mapping[Address, Make] = {
     **{ReassignmentStatusAddress(RequestId(r)): _status for r in (1, 5)},
     **{DelegationTokenAddress(t): lambda n: TokenTimes(n, n + 1) for t in ("t1", "t2")},
     **{WaitingMovesAddress(t, PartNumber(0)): _waiting for t in NAMES},
+    **{ThrottledTopicAddress(t): lambda n: ThrottledTopic(None, {"0:1": n + 1}) for t in NAMES},
+    **{ThrottledBrokerAddress(b): lambda n: ThrottledBroker(None, str(n)) for b in BROKERS[:3]},
     ReassignmentsAddress(): lambda n: FolderKeeper(ControllerEpoch(n)),
     StatusRootAddress(): StatusRoot,
     LegacyReassignmentAddress(): lambda n: LegacyReassignment((LegacyMove(*AT, _replicas(n)),)),

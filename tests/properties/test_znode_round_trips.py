@@ -23,6 +23,7 @@ from zk_layout.znodes import (
     release,
     replica_deletions,
     switchover,
+    throttles,
     topics,
     waiting_moves,
 )
@@ -50,6 +51,7 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.configs import (
+    BrokerConfigAddress,
     ClientConfigAddress,
     Config,
     DefaultBrokerConfigAddress,
@@ -213,6 +215,15 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
         st.dictionaries(ids, st.builds(waiting_moves.WaitingMove, replicas, replicas, st.integers(0, 2**60))),
         st.none() | topic_ids,
     ),
+    throttles.ThrottledTopicAddress(TopicName("a-1")): st.builds(
+        throttles.ThrottledTopic,
+        st.none() | texts,
+        st.dictionaries(st.builds("{}:{}".format, ids, ids), st.integers(1, 2**63 - 1), max_size=4),
+    ),
+    throttles.ThrottledBrokerAddress(BrokerId(3)): st.builds(
+        throttles.ThrottledBroker, st.none() | texts, st.none() | texts
+    ),
+    BrokerConfigAddress(BrokerId(3)): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     znodes_of_replicas.ReplicaAddress(BrokerId(3)): st.builds(
@@ -248,11 +259,12 @@ WITHOUT_DATA: tuple[catalog.Address, ...] = (
 )
 ALL = (*VALUES, *WITHOUT_DATA)
 KINDS = (
-    "Acl AclChange Broker Challenge ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
+    "Acl AclChange Broker BrokerConfig Challenge ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
     "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
     "LegacyReassignment LogDirEvent Migration Partition Partitions Pause PreferredElection ProducerIdBlock "
     "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "
-    "Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig WaitingMoves"
+    "ThrottledBroker ThrottledTopic Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig "
+    "WaitingMoves"
 )
 
 

@@ -238,8 +238,9 @@ def _write_state(theatre: Theatre, partition: str, *words: str) -> None:
 
 
 def _config(theatre: Theatre, topic: str, *words: str) -> None:
-    """`config orders unclean.leader.election.enable=true`: as kafka-configs writes it; `<default>` is all brokers'."""
-    entity = f"brokers/{topic}" if topic == "<default>" else f"topics/{topic}"
+    """`config orders unclean.leader.election.enable=true`: as kafka-configs writes it; `<default>` is all brokers."""
+    is_brokers = topic == "<default>" or topic.isdigit()
+    entity = f"brokers/{topic}" if is_brokers else f"topics/{topic}"
     path = f"/config/{entity}"
     data = catalog.encode(Config(_options(words)))
     exists = path in theatre.zookeeper.nodes
@@ -296,13 +297,15 @@ def _servers_take(theatre: Theatre, size_bytes: str) -> None:
 
 
 def _ask_reassign(mode: Mode) -> Callable[..., None]:
-    """`ask reassign orders-0 to=3,4 orders-1 to=1,2`, also `ask forced reassign …`."""
+    """`ask reassign [throttle=5000000] orders-0 to=3,4 orders-1 to=1,2`, also `ask forced reassign …`."""
 
     def ask(theatre: Theatre, *words: str) -> None:
-        reassignments = []
+        reassignments, throttle = [], None
+        if words[0].startswith("throttle="):
+            throttle, words = int(words[0].removeprefix("throttle=")), words[1:]
         for partition, target in zip(words[::2], words[1::2], strict=True):
             reassignments.append(PartitionReassignment(_at(partition), _replicas(target.removeprefix("to="))))
-        theatre.ask(AlterReassignments(tuple(reassignments), mode))
+        theatre.ask(AlterReassignments(tuple(reassignments), mode, throttle=throttle))
 
     return ask
 

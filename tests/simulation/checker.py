@@ -129,6 +129,7 @@ class Checker:
                     self._epoch_changed(path, session)
         self._note_pairs(touched)
         hold(self.world.move_requests.wrote(touched))
+        self.world.throttles.wrote(touched)
         hold(self.world.wall_clocks.wrote(touched))
         self.world.limits.wrote(touched, {TopicName(path.rpartition("/")[2]): held for path, held in former.items()})
         for name in asked_for:

@@ -150,7 +150,7 @@ class Clients:
         )
         mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
         timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
-        request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms)
+        request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms, self.world.throttles.rate())
         self.ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:
@@ -170,7 +170,8 @@ class Clients:
         )
         text = ", ".join(f"{w.topic_partition}→{w.replicas and list(w.replicas)}" for w in reassignments)
         for _ in range(self.random.randint(1, 2)):
-            self.ask(AlterReassignments(reassignments, mode), f"supersede {text} {mode}".rstrip())
+            asked = AlterReassignments(reassignments, mode, throttle=self.world.throttles.rate())
+            self.ask(asked, f"supersede {text} {mode}".rstrip())
 
     def prefer(self) -> None:
         """Write the znode that requests preferred leaders, unless it exists, as old tools do."""

@@ -43,6 +43,7 @@ def check_outcome(world: World) -> None:
     for wrong in (world.move_requests.outcome(), world.folder.outcome(leader), world.wall_clocks.outcome(leader)):
         hold(wrong)
     hold(world.limits.outcome())
+    hold(world.throttles.outcome())
 
 
 def _topics_are_at_rest(world: World, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:

@@ -47,6 +47,7 @@ from tests.simulation.producer_ids import ProducerIds
 from tests.simulation.reassignment_folder import ReassignmentFolder
 from tests.simulation.refusals import Refusals
 from tests.simulation.sizes import Sizes
+from tests.simulation.throttles import Throttles
 from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
 from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, WallClocks
@@ -161,7 +162,7 @@ class World:
         self.checker = Checker(self)
         self.namesakes = Namesakes(self)
         self.beginnings = Beginnings()
-        self.pauses, self.limits = Pauses(self), Limits(self)
+        self.pauses, self.limits, self.throttles = Pauses(self), Limits(self), Throttles(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False
@@ -243,6 +244,8 @@ class World:
         self._again_and_again("producer ids", self.plan.ask_every_s, self.producer_ids.act)
         if self.folder.keepers:
             self._again_and_again("folder", self.plan.ask_every_s, self.folder.act)
+        if self.throttles.are_used:
+            self._again_and_again("throttle", 4 * self.plan.ask_every_s, self.throttles.act)
         if self.ensemble.has_followers:
             self._again_and_again("ensemble", self.plan.fault_every_s, self.ensemble.act)
         self._again_and_again("fault", self.plan.fault_every_s, self.faults.strike)

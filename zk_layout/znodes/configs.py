@@ -1,4 +1,4 @@
-"""Which settings were changed at run time, for a topic, a user, or all brokers: `/config/topics/<topic>` …?
+"""Which settings were changed at run time, for a topic, a user, one broker or all: `/config/topics/<topic>` …?
 
 Source: Kafka's ConfigEntityZNode.
 """
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from zk_layout.codec import encode_version_1, json_decoder
-from zk_layout.ids import TopicName
+from zk_layout.ids import BrokerId, TopicName
 
 BROKERS = "/config/brokers"
 USERS = "/config/users"
@@ -85,6 +85,17 @@ class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
     """The settings that all brokers and the controller share."""
 
     path: ClassVar[str] = f"{BROKERS}/<default>"  # the name is not a placeholder
+
+
+class BrokerConfigAddress(Struct, frozen=True, gc=False):
+    """The settings of one broker. Passwords among them are encrypted with a secret that only brokers have."""
+
+    broker: BrokerId
+
+    @property
+    def path(self) -> str:
+        """Its path in ZooKeeper."""
+        return f"{BROKERS}/{self.broker}"
 
 
 class Config(Struct, frozen=True):

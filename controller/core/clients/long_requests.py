@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from controller.core.clients.open_requests import Divided, Item, OpenRequests
+from controller.core.clients.open_requests import Divided, Item, OpenRequests, refused
+from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Again, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.scheduling.agenda import Agenda
@@ -23,9 +24,23 @@ class LongRequests:
 
     def open(self, call: CallId, request: Divided, items: Iterator[Item], size: int, out: Outbox) -> None:
         """Open a request with `size` parts, and take in the first."""
+        self.hold(call, request, items, size, out)
+        self.start(call, out)
+
+    def hold(self, call: CallId, request: Divided, items: Iterator[Item], size: int, out: Outbox) -> None:
+        """Open a request whose parts wait until it is started, refused, or out of time."""
         self._requests.open_bit_by_bit(call, request, items, size, out)
+
+    def start(self, call: CallId, out: Outbox) -> None:
+        """Take in the first parts of a request that was held."""
         self._calls.append(call)
         self.go_on(out)
+
+    def refuse(self, call: CallId, why: str, out: Outbox) -> None:
+        """Refuse all parts of a request that was held."""
+        while items := self._requests.go_on(call, TAKEN_IN_AT_ONCE):
+            for item in items:
+                self._requests.settle(item, refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, why), out)
 
     def go_on(self, out: Outbox) -> None:
         """Queue as many parts for their topics as fit this turn."""

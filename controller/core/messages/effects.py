@@ -155,6 +155,7 @@ class Wake(Struct, frozen=True):
 
 
 NOTICE_KINDS = (
+    "changed throttle",
     "delayed topic deletion",
     "duplicate topic id",
     "epoch out of reach",

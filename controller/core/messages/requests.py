@@ -88,14 +88,17 @@ class AlterReassignments(Struct, frozen=True):
     """AlterPartitionReassignments (45).
 
     Shape:
-        `mode` is as sent; unknown modes are refused.
+        `mode` is as sent; unknown modes are refused. `throttle` is what each receiving broker may copy for these moves;
+        None sets no limit.
     Units:
-        `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit.
+        `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit. `throttle` is in bytes a
+        second.
     """
 
     reassignments: tuple[PartitionReassignment, ...]
     mode: str = Mode.SAFE
     timeout_ms: int = 60_000
+    throttle: int | None = None
 
 
 class IsrProposal(Struct, frozen=True):

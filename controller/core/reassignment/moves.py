@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from controller.core.announcing.sending import is_accepted
 from controller.core.clients.long_requests import LongRequests
 from controller.core.clients.open_requests import Item, denied, moved
@@ -17,6 +19,7 @@ from controller.core.reassignment import alter_reassignments, own_replica, pausi
 from controller.core.reassignment.memory import MovesMemory
 from controller.core.reassignment.queue import MoveQueue, Noted
 from controller.core.reassignment.removal import GATHER_S, Removal
+from controller.core.reassignment.throttles import Throttles
 from controller.core.settings import MachineSettings
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
@@ -48,15 +51,17 @@ class Moves(TopicDuty):
     parts = (PartitionReassignment,)
     alarms = (PatienceOver, EndsGathered)
 
-    def __init__(self, shared: Shared, memory: MovesMemory, queue: MoveQueue) -> None:
+    def __init__(self, shared: Shared, memory: MovesMemory, queue: MoveQueue, throttles: Throttles) -> None:
         self._shared = shared
         self._queue = queue
+        self._throttles = throttles
         self._cluster = shared.cluster
         self._removal = Removal(memory, shared.settings.deletion_patience_s)
         self._letting_go: list[TopicPartition] = []
         self._gathered: list[TopicPartition] = []
         self._ends_moves = False
         self._long_requests = LongRequests(shared.requests, shared.agenda)
+        throttles.serve(self._long_requests.start, self._long_requests.refuse)
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -78,10 +83,16 @@ class Moves(TopicDuty):
             message = f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
             out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, message))
             return
+        if request.throttle is not None and request.throttle < 1:
+            message = f"throttle {request.throttle} is no rate; leave it out, or give bytes a second"
+            out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, message))
+            return
         wanted = {wanted.topic_partition: wanted for wanted in request.reassignments}
-        request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
+        request = replace(request, reassignments=tuple(wanted.values()))
         items = (Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments))
-        self._long_requests.open(asked.call, request, items, len(wanted), out)
+        is_throttled = self._throttles.ask(asked.call, request)
+        take_in = self._long_requests.hold if is_throttled else self._long_requests.open
+        take_in(asked.call, request, items, len(wanted), out)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""

@@ -18,6 +18,7 @@ from controller.core.state.quotas import Quotas
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.sightings import NEVER, Sightings
 from controller.core.state.statuses import Statuses
+from controller.core.state.throttles import ThrottleZnodes
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import BLANK, Partition
 from controller.core.state.unreadable import Unreadable
@@ -61,6 +62,7 @@ from zk_layout.znodes.release import ReleaseAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.replicas import ReplicaAddress
 from zk_layout.znodes.switchover import SwitchoverAddress
+from zk_layout.znodes.throttles import ThrottledBrokerAddress, ThrottledTopicAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 from zk_layout.znodes.waiting_moves import WaitingMovesAddress
 
@@ -78,6 +80,8 @@ _Lone = (
     | ReassignmentsAddress
     | ReassignmentAddress
     | WaitingMovesAddress
+    | ThrottledTopicAddress
+    | ThrottledBrokerAddress
     | ReassignmentStatusAddress
     | StatusRootAddress
     | configs.DefaultBrokerConfigAddress
@@ -107,6 +111,7 @@ class ClusterState:
         self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
         self.waiting = WaitingZnodes(self.changes)
+        self.throttles = ThrottleZnodes()
         self.statuses = Statuses()
         self.legacy = absent(LegacyReassignmentAddress(), NEVER)
         self.preferred_election = absent(PreferredElectionAddress(), NEVER)
@@ -203,7 +208,7 @@ class ClusterState:
         """Free up to `most` partitions at the end of a term; return whether some are left."""
         return self.topics.let_go(most) or self.placement.let_go()
 
-    def refuse(self, path: str, reason: str, address: Address | None) -> None:
+    def refuse(self, path: str, reason: str, address: Address | None) -> None:  # noqa: C901 (one flat match)
         """Note a refused read. The last content stays valid: nothing newer is known."""
         if isinstance(address, configs.UserConfigAddress):
             self.users.refuse(address, reason, self.changes)
@@ -221,6 +226,8 @@ class ClusterState:
                 self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
             case PauseAddress():
                 self.changes.pause = True
+            case configs.TopicConfigAddress() | configs.BrokerConfigAddress():
+                self.throttles.refuse(address, reason)
             case AclAddress() | None:
                 self.rights.refuse(path, address)
                 if address is not None:
@@ -258,7 +265,7 @@ class ClusterState:
         for fact in facts:
             self.apply(fact)
 
-    def apply(self, fact: Fact) -> None:  # noqa: C901 (one flat match over the closed union of znodes)
+    def apply(self, fact: Fact) -> None:  # noqa: C901, PLR0915 (one flat match over the closed union of znodes)
         """Fold in one fact. A fact that is not newer than the held one changes nothing, so order does not matter."""
         address = fact.address
         match address:
@@ -276,6 +283,9 @@ class ClusterState:
                 self.topics.apply_mark(address.topic, fact)
             case configs.TopicConfigAddress():
                 self._complain_of(fact, is_news=self.topics.apply_config(address.topic, fact))
+                self.throttles.apply_settings(address, fact)
+            case configs.BrokerConfigAddress():
+                self.throttles.apply_settings(address, fact)
             case BrokerAddress():
                 is_news = self._sightings.is_news(fact)
                 self._complain_of(fact, is_news=is_news)
@@ -332,6 +342,8 @@ class ClusterState:
                 self.reassignments.apply(fact)
             case WaitingMovesAddress():
                 self.waiting.apply(address, fact)
+            case ThrottledTopicAddress() | ThrottledBrokerAddress():
+                self.throttles.apply_record(address, fact)
             case AclAddress():
                 self.rights.apply(address, fact)
                 if fact.stat is None:
@@ -411,6 +423,8 @@ class ClusterState:
             fate = "it is removed, or reset to the current target"
         if isinstance(fact.address, WaitingMovesAddress):
             fate = "what it lists does not move; repair it, or delete it and ask for these moves again"
+        if isinstance(fact.address, ThrottledTopicAddress | ThrottledBrokerAddress):
+            fate = "the throttle stays; repair it, or delete it and the throttle by hand"
         if isinstance(fact.address, AclAddress):
             fate = "what it might deny is denied until it is repaired"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

@@ -26,6 +26,7 @@ from zk_layout.znodes import (
     partition_state,
     reassignments,
     replica_deletions,
+    throttles,
     waiting_moves,
 )
 from zk_layout.znodes.topics import Assignment
@@ -84,6 +85,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"/(brokers|config|admin|cluster|consumers|isr_change_notification|log_dir_event_notification)", "root"),
         (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
         (rf"{replica_deletions.ROOT}|{waiting_moves.ROOT}|{_OURS}|{_OURS}/replicas", "root"),
+        (rf"{throttles.TOPICS}|{throttles.BROKERS}", "root"),
         (rf"{_OURS}/.+", "ours"),
     )
 )

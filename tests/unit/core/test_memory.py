@@ -17,6 +17,7 @@ from controller.core.elections.duty import Elections
 from controller.core.memory import Memory
 from controller.core.reassignment.moves import Moves
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.throttles import Throttles
 from controller.core.state.remembered import Remembered
 from tests.unit.core.builders import AT, OWN, Term, ids
 from zk_layout.facts import Stat, absent, present
@@ -92,7 +93,7 @@ def test_every_owner_forgets_a_topic_that_is_gone() -> None:
     owners = (
         Brokers(term.shared, term.memory.brokers),
         Elections(term.shared, term.memory.elections),
-        Moves(term.shared, term.memory.moves, MoveQueue(term.shared, term.memory.queue)),
+        Moves(term.shared, term.memory.moves, MoveQueue(term.shared, term.memory.queue), Throttles(term.shared)),
     )
     for owner in owners:
         term.follow(owner)

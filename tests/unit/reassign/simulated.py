@@ -64,6 +64,7 @@ class SimulatedCluster:
         self.configs: dict[Configured, dict[str, str]] = {}
         self.refusing: dict[TopicPartition, str] = {}
         self.modes: list[Mode | None] = []
+        self.throttles_asked: list[int | None] = []
         self.directory_of: dict[Replica, Directories] = {}
         self.waiting_for_replica: dict[Replica, int] = {}
         self.request: RequestStatus | None = None
@@ -95,8 +96,11 @@ class SimulatedCluster:
         }
         return Listing(moves, self.product, self.request if request_id is not None else None)
 
-    def alter(self, targets: Mapping[TopicPartition, Any], mode: Mode | None = None) -> Answered:
+    def alter(
+        self, targets: Mapping[TopicPartition, Any], mode: Mode | None = None, throttle: int | None = None
+    ) -> Answered:
         self.modes.append(mode)
+        self.throttles_asked.append(throttle)
         for partition, target in targets.items():
             if partition in self.refusing:
                 continue

@@ -91,6 +91,45 @@ def test_a_second_plan_needs_additional_and_then_supersedes(tmp_path: Path) -> N
     assert cluster.moves[at("a-0")] == Move((4, 2, 1), (4,), (1,))
 
 
+def test_our_controller_gets_the_throttle_with_the_request_and_no_settings_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = fresh()
+    cluster.product = "kafka-zk-controller 0.1"
+
+    execute(
+        cluster,
+        Execution(plan_file(tmp_path, {"a-0": (3, 2)}), throttle=5000),
+        Answer(is_json=False),
+        Hours().clock,
+    )
+
+    assert cluster.throttles_asked == [5000]
+    assert cluster.configs == {}
+    said = capsys.readouterr()
+    assert "It holds for receiving replicas only; the controller ends it with their moves" in said.out
+    assert said.err == ""
+
+
+def test_kafkas_controller_gets_none_and_what_its_throttle_costs_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = fresh()
+
+    execute(
+        cluster,
+        Execution(plan_file(tmp_path, {"a-0": (3, 2)}), throttle=5000),
+        Answer(is_json=False),
+        Hours().clock,
+    )
+
+    assert cluster.throttles_asked == [None]
+    assert "leader.replication.throttled.rate" in cluster.configs[Configured(Kind.BROKER, "1")]
+    said = capsys.readouterr()
+    assert "they also slow down replicas of these partitions that return after a failure" in said.err
+    assert "You must run --verify periodically" in said.err
+
+
 def test_throttles_name_the_sources_and_destinations_of_old_and_new_moves(tmp_path: Path) -> None:
     cluster = fresh()
     executed(cluster, plan_file(tmp_path, {"a-1": (4, 3)}))

@@ -1,0 +1,403 @@
+"""How are moves throttled whose request gives a rate, and what remains of that when they are over? Nothing.
+
+The receiving replicas are listed in the settings of their topics, and their brokers given the rate, before a move of
+the request begins. A replica leaves the list when it is in sync, or its move is over; a broker loses the rate with its
+last replica. Whatever was set before is then as it was.
+
+Our records say what is owed to the settings. Each is written with the settings it is about, so a successor goes on from
+there. What someone else has changed meanwhile is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.events import Again, Alarm, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
+from controller.core.reassignment.throttle_rules import Wish, broker_wish, topic_wish
+from controller.core.state.changes import Changes
+from controller.core.state.throttles import Kept, Throttled
+from controller.core.transactions.proposal import (
+    Accepted,
+    Atom,
+    Outcome,
+    Proposal,
+    Refused,
+    Subject,
+    Unwritable,
+    topic_subject,
+)
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.configs import BrokerConfigAddress, Config, TopicConfigAddress
+from zk_layout.znodes.notifications import ConfigChange, ConfigChangeAddress
+from zk_layout.znodes.throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    ThrottledBroker,
+    ThrottledBrokerAddress,
+    ThrottledTopic,
+    ThrottledTopicAddress,
+)
+
+# Brokers read notifications of changed settings one after the other: within a second, unless they are overloaded.
+IN_FORCE_AFTER_S = 3.0
+# Each change of a list makes every broker read it again.
+SPACING_S = 1.0
+AT_ONCE = 100
+YIELDED = "changed throttle"
+_CHANGE = ConfigChangeAddress("config_change_")
+
+Fail = Callable[[CallId, str, Outbox], None]
+Start = Callable[[CallId, Outbox], None]
+
+
+class ThrottlesDue(Alarm, frozen=True):
+    """A throttle is in force by now, or a list may be changed again."""
+
+
+class _Asked(Struct, eq=False):
+    """A request whose moves are to be throttled, until it has its answer.
+
+    Shape:
+        `missing` are the topics and brokers whose settings are not written yet. Its moves may begin at `begins_at`.
+    """
+
+    lists: dict[TopicName, dict[str, int]]
+    missing: dict[Throttled, None]
+    begins_at: float | None = None
+    has_begun: bool = False
+
+
+class _Memo(Struct, frozen=True, eq=False):
+    """What a proposal is about, and for which requests."""
+
+    of: Throttled
+    calls: tuple[CallId, ...]
+
+
+class Throttles(Duty):
+    """The throttles of one term's moves."""
+
+    alarms = (ThrottlesDue,)
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._znodes = shared.state.throttles
+        self._asked: dict[CallId, _Asked] = {}
+        self._due: dict[Throttled, None] = {}
+        self._lists: dict[TopicName, Mapping[str, int]] = {}
+        self._rates: dict[BrokerId, dict[TopicName, int]] = {}
+        self._unlisted: dict[TopicName, None] = {}
+        self._written_at: dict[TopicName, float] = {}
+        self._alarm_at: float | None = None
+        self._start: Start | None = None
+        self._fail: Fail | None = None
+
+    def serve(self, start: Start, fail: Fail) -> None:
+        """Learn how a request goes on once its throttle is in force, and how it is refused if it cannot be."""
+        self._start, self._fail = start, fail
+
+    def ask(self, call: CallId, request: AlterReassignments) -> bool:
+        """Throttle the moves of a request before they begin; return whether there is anything to throttle."""
+        if request.throttle is None:
+            return False
+        lists: dict[TopicName, dict[str, int]] = {}
+        for wanted in request.reassignments:
+            for broker in self._receivers(wanted):
+                entry = f"{wanted.topic_partition.partition}:{broker}"
+                lists.setdefault(wanted.topic_partition.topic, {})[entry] = request.throttle
+        if not lists:
+            return False
+        missing: dict[Throttled, None] = dict.fromkeys(lists)
+        missing |= {_broker_of(entry): None for listed in lists.values() for entry in listed}
+        self._asked[call] = _Asked(lists, missing)
+        self._due.update(self._asked[call].missing)
+        return True
+
+    def _receivers(self, wanted: PartitionReassignment) -> Iterator[BrokerId]:
+        held = self._cluster.partition(wanted.topic_partition)
+        if held is None:
+            return
+        in_sync = () if held.state is None else held.state.isr
+        settled = [r for r in held.assignment.replicas if r not in held.assignment.adding]
+        yield from (r for r in wanted.replicas or () if r >= 0 and r not in settled and r not in in_sync)
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Look again at lists whose partitions have changed."""
+        records = self._znodes.records
+        if changes.is_beginning:
+            self._due.update(dict.fromkeys(records))
+            self._unlisted = {of: None for of in records if isinstance(of, str)}
+        self._due.update(self._znodes.take_changed())
+        for call, asked in tuple(self._asked.items()):
+            if not self._shared.requests.is_open(call):
+                del self._asked[call]
+                self._due.update(dict.fromkeys(asked.lists))
+        if records:
+            for name in (*changes.partitions, *changes.gone_topics, *changes.waiting):
+                if name in records:
+                    self._due[name] = None
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Go on: the turn itself is all it asks for."""
+        self._alarm_at = None
+
+    def announce(self, changes: Changes, out: Outbox) -> None:
+        """Let the moves begin whose throttle is in force by now."""
+        for call, asked in self._asked.items():
+            if asked.has_begun or asked.begins_at is None:
+                continue
+            if asked.begins_at > out.now:
+                self._wake(asked.begins_at, out)
+            elif self._start is not None:
+                asked.has_begun = True
+                self._start(call, out)
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Propose the settings that are due."""
+        if self._shared.settings.is_observing:
+            return ()
+        topics = [of for of in self._due if isinstance(of, str) and not self._is_too_early(of, out)]
+        proposals = [self._proposal(name, out) for name in islice(topics, AT_ONCE)]
+        # Which rates are needed is known only once all lists are.
+        brokers = [] if self._unlisted else [of for of in self._due if not isinstance(of, str)]
+        proposals += [self._proposal(broker, out) for broker in islice(brokers, AT_ONCE)]
+        if len(topics) > AT_ONCE or len(brokers) > AT_ONCE:
+            out.wake(Again(), out.now)
+        return [proposal for proposal in proposals if proposal is not None]
+
+    def _wake(self, at: float, out: Outbox) -> None:
+        if self._alarm_at is None or at < self._alarm_at or self._alarm_at <= out.now:
+            self._alarm_at = at
+            out.wake(ThrottlesDue(), at)
+
+    # ---- what is written ------------------------------------------------------------------------------------
+
+    def _proposal(self, of: Throttled, out: Outbox) -> Proposal | None:
+        calls = tuple(call for call, asked in self._asked.items() if of in asked.missing)
+        if isinstance(of, str):
+            self._list(of)
+        if isinstance(of, str) and self._shared.transactions.is_busy(topic_subject(of)):
+            return None  # it may be about to be deleted, with its settings
+        del self._due[of]
+        if not self._shared.transactions.may_propose(_subject(of)):
+            return None  # its outcome, or the end of its wait, makes it due again
+        kept = self._znodes.records.get(of)
+        record = None if kept is None else kept.value
+        if kept is not None and record is None:
+            self._refuse(calls, f"{_record_of(of).path} is malformed; repair it first", out)
+            return None
+        if not calls and self._is_as_wanted(of, record):
+            self._znodes.forget(_settings_of(of))
+            return None
+        settings = self._znodes.settings(_settings_of(of))
+        if settings is None:
+            self._znodes.want(_settings_of(of))
+            out.read([_settings_of(of)])
+            return None
+        self._znodes.forget(_settings_of(of))  # they are read again before the next write: others change them, too
+        if isinstance(settings.value, Malformed):
+            self._refuse(calls, f"{settings.address.path} cannot be read: {settings.value.reason}", out)
+            return None
+        return self._written(of, settings, calls, out)
+
+    def _written(self, of: Throttled, settings: Fact, calls: tuple[CallId, ...], out: Outbox) -> Proposal | None:
+        """The writes that are missing; without any, the settings are as these requests need them."""
+        wish = self._wish(of, settings, calls)
+        kept = self._znodes.records.get(of)
+        writes = [*_settings_writes(of, settings, wish), *_record_writes(of, wish, kept)]
+        is_there = not isinstance(of, str) or of in self._cluster.topics
+        if wish.yielded is not None and is_there:
+            text = f"someone else has changed {wish.yielded} in {settings.address.path}: it is left as it is now"
+            out.notice(YIELDED, text)
+        if not writes:
+            self._note_written(of, calls, out)
+            return None
+        holds = (topic_subject(of),) if isinstance(of, str) else ()
+        return Proposal(_subject(of), (Atom(tuple(writes), (_why(of, wish),)),), holds, _Memo(of, calls))
+
+    def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId]) -> Wish:
+        config = settings.value.config if isinstance(settings.value, Config) else {}
+        kept = self._znodes.records.get(of)
+        record = None if kept is None else kept.value
+        if isinstance(of, str):
+            assert record is None or isinstance(record, ThrottledTopic)
+            asked = {entry for call in calls for entry in self._asked[call].lists.get(of, ())}
+            return topic_wish(record, config.get(FOLLOWER_REPLICAS), self._lists.get(of, {}), asked)
+        assert record is None or isinstance(record, ThrottledBroker)
+        return broker_wish(record, config.get(FOLLOWER_RATE), self._rate(of), is_asked=bool(calls))
+
+    def _is_as_wanted(self, of: Throttled, record: ThrottledTopic | ThrottledBroker | None) -> bool:
+        """Whether nothing has to be written, as far as our record says."""
+        if isinstance(of, str):
+            wanted = self._lists.get(of, {})
+            return record is None if not wanted else isinstance(record, ThrottledTopic) and record.ours == wanted
+        rate = self._rate(of)
+        if rate is None or not isinstance(record, ThrottledBroker):
+            return record is None
+        return record.ours is None or broker_wish(record, record.ours, rate, is_asked=False).record == record
+
+    def _is_too_early(self, name: TopicName, out: Outbox) -> bool:
+        """Whether a list was changed a moment ago, and no request waits for the next change."""
+        written_at = self._written_at.get(name)
+        if any(name in asked.missing for asked in self._asked.values()):
+            return False
+        if written_at is None or written_at + SPACING_S <= out.now:
+            self._written_at.pop(name, None)
+            return False
+        self._wake(written_at + SPACING_S, out)
+        return True
+
+    # ---- what is wanted -------------------------------------------------------------------------------------
+
+    def _list(self, name: TopicName) -> None:
+        """Find out which replicas of a topic are to be throttled, and at which rate."""
+        self._unlisted.pop(name, None)
+        kept = self._znodes.records.get(name)
+        ours = kept.value.ours if kept is not None and isinstance(kept.value, ThrottledTopic) else {}
+        listed = {entry: rate for entry, rate in ours.items() if self._is_needed(name, entry)}
+        topic = self._cluster.topics.get(name)
+        for asked in self._asked.values() if topic is not None and not topic.is_queued_for_deletion else ():
+            listed |= asked.lists.get(name, {})
+        lowest: dict[BrokerId, int] = {}
+        for entry, rate in listed.items():
+            broker = _broker_of(entry)
+            lowest[broker] = min(rate, lowest.get(broker, rate))
+        for broker in {**dict.fromkeys(map(_broker_of, self._lists.get(name, ()))), **lowest}:
+            self._note_rate(broker, name, lowest.get(broker))
+        self._lists[name] = listed
+        if not listed:
+            del self._lists[name]
+
+    def _note_rate(self, broker: BrokerId, name: TopicName, rate: int | None) -> None:
+        rates = self._rates.setdefault(broker, {})
+        if rates.get(name) != rate:
+            self._due[broker] = None
+        if rate is not None:
+            rates[name] = rate
+        else:
+            rates.pop(name, None)
+        if not rates:
+            del self._rates[broker]
+
+    def _rate(self, broker: BrokerId) -> int | None:
+        return min(self._rates.get(broker, {}).values(), default=None)
+
+    def _is_needed(self, name: TopicName, entry: str) -> bool:
+        """Whether a replica still receives, or waits to."""
+        number, broker = PartitionId(int(entry.partition(":")[0])), _broker_of(entry)
+        at = TopicPartition(name, number)
+        held = self._cluster.partition(at)
+        if held is None:
+            return not self._cluster.is_missing(at)
+        if held.state is not None and broker in held.state.isr:
+            return False
+        waiting = self._cluster.waiting_move(at)
+        return broker in held.assignment.adding or (waiting is not None and broker in waiting.to)
+
+    # ---- what became of it ----------------------------------------------------------------------------------
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """Let requests go on whose settings are written; refuse those whose settings cannot be."""
+        memo = proposal.memo
+        assert isinstance(memo, _Memo)
+        match outcome:
+            case Accepted():
+                if isinstance(memo.of, str):
+                    self._written_at[memo.of] = out.now
+                self._note_written(memo.of, memo.calls, out)
+            case Refused(is_waiting=True):
+                self._refuse(memo.calls, f"ZooKeeper refuses to write {_settings_of(memo.of).path}", out)
+                return
+            case Unwritable(message):
+                self._refuse(memo.calls, message, out)
+                return
+            case _:
+                pass
+        self._due[memo.of] = None
+
+    def retry(self, proposal: Proposal, out: Outbox) -> None:
+        """The wait after too many refusals is over."""
+        memo = proposal.memo
+        assert isinstance(memo, _Memo)
+        self._due[memo.of] = None
+
+    def _note_written(self, of: Throttled, calls: Collection[CallId], out: Outbox) -> None:
+        for asked in (self._asked[call] for call in calls if call in self._asked):
+            asked.missing.pop(of, None)
+            if not asked.missing and asked.begins_at is None:
+                asked.begins_at = out.now + IN_FORCE_AFTER_S
+                self._wake(asked.begins_at, out)
+
+    def _refuse(self, calls: Collection[CallId], why: str, out: Outbox) -> None:
+        for call in calls:
+            if self._fail is not None:
+                self._fail(call, f"nothing was moved, because the throttle cannot be set: {why}", out)
+
+
+def _settings_writes(of: Throttled, settings: Fact, wish: Wish) -> Iterator[Write]:
+    """The settings with what is wished, and the notification for brokers; nothing if they are so already."""
+    key = FOLLOWER_REPLICAS if isinstance(of, str) else FOLLOWER_RATE
+    config = settings.value.config if isinstance(settings.value, Config) else {}
+    if config.get(key) == wish.value:
+        return
+    wished = {name: value for name, value in config.items() if name != key}
+    if wish.value is not None:
+        wished = {**config, key: wish.value}
+    if settings.stat is None:
+        yield Create(settings.address, Config(wished))
+    else:
+        yield Set(settings.address, Config(wished), settings.stat.version)
+    path = f"topics/{of}" if isinstance(of, str) else f"brokers/{of}"
+    yield Create(_CHANGE, ConfigChange(path), is_sequential=True)
+
+
+def _record_writes(of: Throttled, wish: Wish, kept: Kept | None) -> Iterator[Write]:
+    address = _record_of(of)
+    if kept is None:
+        if wish.record is not None:
+            yield Create(address, wish.record)
+    elif wish.record is None:
+        yield Delete(address, kept.version)
+    elif wish.record != kept.value:
+        yield Set(address, wish.record, kept.version)
+
+
+def _why(of: Throttled, wish: Wish) -> str:
+    if isinstance(wish.record, ThrottledTopic):
+        return f"{len(wish.record.ours)} receiving replicas of topic {of} are throttled"
+    if isinstance(wish.record, ThrottledBroker):
+        return f"broker {of} copies throttled replicas at {wish.value} bytes/s"
+    return f"{_named(of)} is as before its throttled moves"
+
+
+def _subject(of: Throttled) -> Subject:
+    return Subject("throttle of", _named(of))
+
+
+def _named(of: Throttled) -> str:
+    return f"topic {of}" if isinstance(of, str) else f"broker {of}"
+
+
+def _settings_of(of: Throttled) -> TopicConfigAddress | BrokerConfigAddress:
+    return TopicConfigAddress(of) if isinstance(of, str) else BrokerConfigAddress(of)
+
+
+def _record_of(of: Throttled) -> ThrottledTopicAddress | ThrottledBrokerAddress:
+    return ThrottledTopicAddress(of) if isinstance(of, str) else ThrottledBrokerAddress(of)
+
+
+def _broker_of(entry: str) -> BrokerId:
+    return BrokerId(int(entry.partition(":")[2]))

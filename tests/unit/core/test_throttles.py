@@ -1,0 +1,325 @@
+"""Is a request's throttle in force before its moves begin, and gone when they are over, whatever happens meanwhile?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.traps.play import Play, some
+from zk_layout.znodes.throttles import BROKERS, FOLLOWER_RATE, FOLLOWER_REPLICAS, TOPICS
+
+CLUSTER = ("brokers 1,2,3,4", "topic orders 0=1,2 1=1,2")
+MOVE = "ask reassign throttle=5000000 orders-0 to=3,2"
+OVER = ("isr orders-0 1,2,3", "time +5s")
+
+
+def throttled(*before: str, ask: str = MOVE) -> Play:
+    """A move whose throttle is in force, and that has begun."""
+    play = Play(*CLUSTER, *before, "elect")
+    play.do(ask, "time +3s")
+    return play
+
+
+def settings(play: Play, entity: str) -> dict[str, str]:
+    """The settings of `topics/orders` or `brokers/3`; none without a znode."""
+    data = play.data(f"/config/{entity}")
+    found: dict[str, str] = {} if data is None else json.loads(data)["config"]
+    return found
+
+
+def records(play: Play) -> list[str]:
+    """The records of what is owed to settings."""
+    return sorted(path for path in play.theatre.zookeeper.nodes if path.startswith((f"{TOPICS}/", f"{BROKERS}/")))
+
+
+def is_moving(play: Play) -> bool:
+    """Whether the move of orders-0 has begun, and is not over."""
+    return '"adding_replicas":{}' not in str(play.data("/brokers/topics/orders"))
+
+
+def assert_nothing_is_left(play: Play) -> None:
+    """Nothing is throttled any more, nor to be restored."""
+    assert records(play) == []
+    for entity in ("topics/orders", "brokers/3", "brokers/4"):
+        assert not {FOLLOWER_RATE, FOLLOWER_REPLICAS} & settings(play, entity).keys()
+
+
+def test_a_move_waits_for_its_throttle_to_be_in_force() -> None:
+    play = Play(*CLUSTER, "elect")
+
+    play.do(MOVE, "time +2s")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3"}
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    assert not is_moving(play)
+
+    said = play.do("time +1s")
+    assert is_moving(play)
+    assert some(said, "answer orders-0 NONE")
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+def test_without_a_throttle_no_settings_are_read_or_written() -> None:
+    play = Play(*CLUSTER, "elect")
+
+    play.do("ask reassign orders-0 to=3,2")
+
+    assert is_moving(play)
+    assert not any("/config/" in a.path for read in play.theatre.reads for a in read.addresses)
+    assert play.data("/config/topics/orders") is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        ("ask reassign throttle=0 orders-0 to=3,2", "throttle 0 is no rate"),
+        ("ask reassign throttle=-5 orders-0 to=3,2", "throttle -5 is no rate"),
+    ],
+)
+def test_what_is_no_rate_is_refused(ask: str, says: str) -> None:
+    play = Play(*CLUSTER, "elect")
+
+    assert some(play.do(ask), says)
+    assert not is_moving(play)
+
+
+def test_what_receives_nothing_needs_no_throttle_and_does_not_wait() -> None:
+    play = Play(*CLUSTER, "elect")
+
+    play.do("ask reassign throttle=5000000 orders-0 to=2,1 nowhere-0 to=3,2")
+
+    assert json.loads(str(play.data("/brokers/topics/orders")))["partitions"]["0"] == [2, 1]
+    assert records(play) == []
+
+
+def test_a_refused_move_is_not_throttled_for_long() -> None:
+    play = Play(*CLUSTER, "elect")
+
+    said = play.do("ask reassign throttle=5000000 orders-0 to=3,77", "time +5s")
+
+    assert some(said, "INVALID_REPLICA_ASSIGNMENT")
+    assert_nothing_is_left(play)
+    assert settings(play, "brokers/77") == {}
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        ("isr orders-0 1,2,3",),
+        ("ask cancel orders-0",),
+        ("ask reassign orders-0 to=1,2",),
+        ("delete topic orders",),
+        ("elect 101", "isr orders-0 1,2,3"),
+    ],
+)
+def test_however_a_move_ends_its_throttle_does(ending: tuple[str, ...]) -> None:
+    play = throttled()
+
+    play.do(*ending, "time +20s")
+
+    assert_nothing_is_left(play)
+
+
+def test_a_redirected_move_is_throttled_where_it_goes_now() -> None:
+    play = throttled()
+
+    play.do("ask reassign throttle=7000000 orders-0 to=4,2", "time +5s")
+
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:4"}
+    assert settings(play, "brokers/4") == {FOLLOWER_RATE: "7000000"}
+    assert settings(play, "brokers/3") == {}
+
+
+@pytest.mark.parametrize("rate", ["2000000", "9000000"])
+def test_the_same_move_asked_for_again_changes_its_rate(rate: str) -> None:
+    play = throttled()
+
+    play.do(f"ask reassign throttle={rate} orders-0 to=3,2", "time +4s")
+
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: rate}
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+def test_of_several_moves_into_a_broker_the_lowest_rate_counts_until_it_is_over() -> None:
+    play = throttled()
+
+    play.do("ask reassign throttle=2000000 orders-1 to=3,2", "time +4s")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "2000000"}
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:3"}
+
+    play.do("isr orders-1 1,2,3", "time +4s")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+@pytest.mark.parametrize("prior", ["", "*", "0:1", "0:3", "7:1,8:2", "7:1,junk,8:2"])
+def test_a_list_that_was_there_is_restored_to_the_letter(prior: str) -> None:
+    play = throttled(f"config orders {FOLLOWER_REPLICAS}={prior} retention.ms=5")
+    kept = {FOLLOWER_REPLICAS: prior, "retention.ms": "5"}
+
+    during = {"": "0:3", "*": "*", "0:1": "0:1,0:3", "0:3": "0:3"}.get(prior, "7:1,8:2,0:3")
+    assert settings(play, "topics/orders") == {**kept, FOLLOWER_REPLICAS: during}
+    play.do(*OVER)
+
+    assert settings(play, "topics/orders") == kept
+    assert records(play) == []
+
+
+@pytest.mark.parametrize(
+    ("prior", "during"),
+    [("9000000", "5000000"), ("300", "300"), ("none", "5000000"), ("-1", "5000000")],
+)
+def test_a_rate_that_was_there_is_restored_and_a_lower_one_counts(prior: str, during: str) -> None:
+    play = throttled(f"config 3 {FOLLOWER_RATE}={prior} log.cleaner.threads=2")
+
+    assert settings(play, "brokers/3")[FOLLOWER_RATE] == during
+    play.do(*OVER)
+
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: prior, "log.cleaner.threads": "2"}
+    assert records(play) == []
+
+
+def test_a_rate_that_someone_else_changes_is_theirs_until_the_next_request() -> None:
+    play = throttled()
+
+    play.do(f"config 3 {FOLLOWER_RATE}=7")
+    said = play.do("ask reassign throttle=5000000 orders-1 to=4,2", "time +4s")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "7"}
+    said = play.do("ask reassign throttle=4 orders-1 to=3,2", "time +4s")
+    assert some(said, "someone else has changed the rate in /config/brokers/3: it is left as it is now")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "4"}
+
+    play.do("isr orders-1 1,2,3", *OVER)
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "7"}
+    assert records(play) == []
+
+
+@pytest.mark.parametrize("theirs", ["*", "77:1", "0:3,77:1", "77:1,0:3"])
+def test_of_a_list_that_someone_else_changes_only_ours_is_taken_out(theirs: str) -> None:
+    play = throttled(f"config orders {FOLLOWER_REPLICAS}=5:1")
+
+    said = play.do(f"config orders {FOLLOWER_REPLICAS}={theirs}", *OVER)
+
+    assert some(said, "someone else has changed the list of throttled replicas in /config/topics/orders")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: theirs.replace("0:3,", "").replace(",0:3", "")}
+    assert records(play) == []
+
+
+def test_a_throttle_that_someone_removes_is_not_put_back() -> None:
+    play = throttled()
+
+    play.do("config orders retention.ms=5", "config 3 log.cleaner.threads=2", "elect 101", "time +5s", *OVER)
+
+    assert settings(play, "topics/orders") == {"retention.ms": "5"}
+    assert settings(play, "brokers/3") == {"log.cleaner.threads": "2"}
+    assert records(play) == []
+
+
+@pytest.mark.parametrize("path", ["/config/topics/orders", "/config/brokers/3"])
+def test_without_the_right_to_write_settings_nothing_moves(path: str) -> None:
+    play = Play(*CLUSTER, f"refuse {path}", "elect")
+
+    said = play.do(MOVE, "time +60s")
+
+    assert some(said, f"nothing was moved, because the throttle cannot be set: ZooKeeper refuses to write {path}")
+    assert not is_moving(play)
+    play.do(f"allow {path}", "time +60s")
+    assert_nothing_is_left(play)
+
+
+@pytest.mark.parametrize("path", ["/config/topics/orders", "/config/brokers/3"])
+def test_settings_that_cannot_be_read_are_not_overwritten(path: str) -> None:
+    play = Play(*CLUSTER, f"malformed {path}", "elect")
+
+    said = play.do(MOVE, "time +5s")
+
+    assert some(said, f"nothing was moved, because the throttle cannot be set: {path} cannot be read")
+    assert play.data(path) == "{not json"
+    assert not is_moving(play)
+
+
+@pytest.mark.parametrize("path", [f"{TOPICS}/orders", f"{BROKERS}/3"])
+def test_a_malformed_record_is_left_alone_and_named(path: str) -> None:
+    play = Play(*CLUSTER, f"malformed {path}", "elect")
+
+    said = play.do(MOVE, "time +5s")
+
+    assert some(said, f"nothing was moved, because the throttle cannot be set: {path} is malformed; repair it first")
+    assert play.data(path) == "{not json"
+
+
+@pytest.mark.parametrize("commits", range(1, 8))
+@pytest.mark.parametrize("prior", [None, "9000000"])
+def test_a_crash_after_any_commit_loses_nothing_that_is_owed(commits: int, prior: str | None) -> None:
+    before = () if prior is None else (f"config 3 {FOLLOWER_RATE}={prior}", f"config orders {FOLLOWER_REPLICAS}=7:1")
+    play = Play(*CLUSTER, *before, "elect")
+
+    play.do(f"crash after-commit {commits}", MOVE, "time +4s", "isr orders-0 1,2,3", "time +5s")
+    play.do("elect 101", "isr orders-0 1,2,3", "time +20s")
+
+    assert records(play) == []
+    assert settings(play, "brokers/3").get(FOLLOWER_RATE) == prior
+    assert settings(play, "topics/orders").get(FOLLOWER_REPLICAS) == (None if prior is None else "7:1")
+
+
+@pytest.mark.parametrize("what", ["lose reply", "lose request"])
+def test_a_lost_answer_is_made_good(what: str) -> None:
+    play = Play(*CLUSTER, f"config 3 {FOLLOWER_RATE}=9000000", "elect")
+
+    play.do(what, MOVE, "time +5s")
+    assert is_moving(play)
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    play.do(what, *OVER)
+
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "9000000"}
+    assert records(play) == []
+
+
+def test_a_request_out_of_time_leaves_no_throttle() -> None:
+    play = Play(*CLUSTER, "hold request", "elect")
+
+    play.do(MOVE, "time +61s")
+    said = play.do("reply", "time +5s")
+
+    assert not is_moving(play)
+    assert said is not None
+    assert_nothing_is_left(play)
+
+
+def test_a_replica_that_waits_to_be_added_stays_listed_across_terms() -> None:
+    play = Play("set moves_at_once=1", *CLUSTER, "elect")
+    play.do("ask reassign throttle=5000000 orders-0 to=3,2 orders-1 to=4,2", "time +4s", "elect 101", "time +5s")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:4"}
+
+    play.do(*OVER)
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "1:4"}
+    assert settings(play, "brokers/3") == {}
+    play.do("isr orders-1 1,2,4", "time +5s")
+    assert_nothing_is_left(play)
+
+
+def test_a_successor_keeps_the_rate_while_another_write_about_the_topic_is_in_flight() -> None:
+    play = throttled()
+
+    play.do("hold request", "elect 101", "time +5s")
+
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    play.do("reply", "time +5s")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+def test_a_successor_knows_all_lists_before_it_takes_any_rate_away() -> None:
+    topics = [f"topic of{n} 0=1,2" for n in range(130)]
+    play = Play(CLUSTER[0], *topics, "elect")
+    play.do("ask reassign throttle=5000000 " + " ".join(f"of{n}-0 to=3,2" for n in range(130)), "time +4s")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    version = play.theatre.zookeeper.nodes["/config/brokers/3"].version
+
+    play.do("elect 101", "time +5s")
+
+    assert play.theatre.zookeeper.nodes["/config/brokers/3"].version == version
