@@ -100,7 +100,8 @@ class Gates:
         hosting = {r for topic in checker.topics.values() for a in topic.partitions.values() for r in a.replicas}
         is_away = bool(hosting - live - {*self.world.controllers})
         assignment = checker.topics[at.topic].partitions[at.partition]
-        if self._is_short(at, assignment, live) and len(live.intersection(target)) >= min(MIN_ISR, len(target)):
+        able = [r for r in target if r in live and not self.world.brokers[r].is_offline(at)]
+        if self._is_short(at, assignment, live) and len(able) >= min(MIN_ISR, len(target)):
             return False
         is_leaving = any(r not in target and r not in live for r in assignment.replicas)
         return (self.need_min_isr and is_short) or (self.need_brokers and is_away and not is_leaving)
