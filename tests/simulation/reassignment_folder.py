@@ -25,6 +25,8 @@ ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
 REMEMBERED_S = 60.0
 # The longest time of a transaction in flight: the request behind it may have changed meanwhile.
 IN_FLIGHT_S = 10.0
+# A request waits that long at most until its throttle is in force.
+HELD_S = 20.0
 # The longest time that an unhindered move may take to end.
 CANCELLED_AFTER_S = 15.0
 NEVER = float("-inf")
@@ -123,12 +125,13 @@ class ReassignmentFolder:
         """A request has arrived."""
         if isinstance(request, AlterReassignments):
             for wanted in request.reassignments:
-                self.wanted(wanted.topic_partition, wanted.replicas)
+                self.wanted(wanted.topic_partition, wanted.replicas, is_held=request.throttle is not None)
 
-    def wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
-        """Note a wish for these replicas, or for the end of a move."""
-        self._asked_at.setdefault(at, {}).setdefault(replicas, []).append(self.world.clock.now)
-        self._last_other_wish[at] = self.world.clock.now
+    def wanted(self, at: TopicPartition, replicas: Replicas | None, *, is_held: bool = False) -> None:
+        """Note a wish for these replicas, or for the end of a move; one that `is_held` may follow later ones."""
+        now = self.world.clock.now
+        self._asked_at.setdefault(at, {}).setdefault(replicas, []).append(now + HELD_S if is_held else now)
+        self._last_other_wish[at] = now
         self._note_wish(at, replicas)
 
     def _last_asked(self, at: TopicPartition, replicas: Replicas | None) -> float:

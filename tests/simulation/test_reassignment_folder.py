@@ -92,6 +92,19 @@ def test_a_request_that_a_later_equal_one_follows_overrules_only_what_came_befor
     assert world.folder._is_wanted(at, here, Assignment((two, one), removing=(one,))) is is_asked_again
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_request_that_waits_for_its_throttle_may_follow_a_later_one(is_held: bool) -> None:
+    world, at = World(0), TopicPartition(TopicName("orders"), PartitionId(0))
+    one, two = BrokerId(1), BrokerId(2)
+    world.folder.wanted(at, (two,), is_held=is_held)
+    world.clock.now += 1.0
+    world.folder.wanted(at, (one,))
+    here = Assignment((one, two), removing=(two,))
+
+    assert world.folder._is_wanted(at, Assignment((one, two)), here)
+    assert world.folder._is_wanted(at, here, Assignment((two, one), removing=(one,))) is is_held
+
+
 @pytest.mark.parametrize(
     ("part", "spoiled", "seen"),
     [
