@@ -38,7 +38,7 @@ MUTANTS = (
         ADMISSION,
         "        memory.shutting_down.pop(broker, None)\n",
         "",
-        (trap("weaknesses"),),
+        (story("controlled_shutdown"),),
     ),
     Mutant(
         "ignores that a log directory has failed",
@@ -149,7 +149,7 @@ MUTANTS = (
         BATCH,
         "            if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):\n",
         "            if seen.topic not in whole:\n",
-        (unit("turns_are_bounded"),),
+        (unit("full_updates"),),
     ),
     Mutant(
         "sends a broker that has come its leaders before the live brokers",

@@ -97,6 +97,8 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
         if any(r in live for r in assignment.replicas):
             raise Broken(f"{at} was never given a leader, though of {assignment.replicas} some live")
         return
+    if state.leader in world.brokers and _has_log_of_another(world, state.leader, at):
+        return  # it refuses for good, as Kafka's brokers do: no controller knows of that log
     if state.leader not in live and any(r in live for r in state.isr):
         raise Broken(f"{at} has no live leader, though of its ISR {list(state.isr)} some live: {state}")
     if state.leader not in live and state.leader != NO_LEADER:

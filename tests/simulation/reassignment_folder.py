@@ -55,7 +55,8 @@ class ReassignmentFolder:
         self.is_kept_by_all = self.keepers == own_ids
         self.followed = self.cancelled = self.refused = 0
         self._children: dict[TopicPartition, _Child] = {}
-        self._asked_at: dict[TopicPartition, dict[Replicas | None, list[float]]] = {}
+        # When something was asked for, and until when the request may wait before it is taken in.
+        self._asked_at: dict[TopicPartition, dict[Replicas | None, list[tuple[float, float]]]] = {}
         self._last_other_wish: dict[TopicPartition, float] = {}
         self._wanted_at: dict[tuple[TopicPartition, Replicas], float] = {}  # replicas in ascending order
         self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
@@ -130,12 +131,12 @@ class ReassignmentFolder:
     def wanted(self, at: TopicPartition, replicas: Replicas | None, *, is_held: bool = False) -> None:
         """Note a wish for these replicas, or for the end of a move; one that `is_held` may follow later ones."""
         now = self.world.clock.now
-        self._asked_at.setdefault(at, {}).setdefault(replicas, []).append(now + HELD_S if is_held else now)
+        self._asked_at.setdefault(at, {}).setdefault(replicas, []).append((now, now + HELD_S if is_held else now))
         self._last_other_wish[at] = now
         self._note_wish(at, replicas)
 
     def _last_asked(self, at: TopicPartition, replicas: Replicas | None) -> float:
-        return max(self._asked_at.get(at, {}).get(replicas, (NEVER,)))
+        return max((until for _, until in self._asked_at.get(at, {}).get(replicas, ())), default=NEVER)
 
     def _followed(self, at: TopicPartition, replicas: Replicas | None, since: float) -> None:
         """A request was followed: those before it are overruled, even if a controller finds them again.
@@ -143,11 +144,11 @@ class ReassignmentFolder:
         The earliest of equal requests, as far as can be known: a later one may still come after other requests.
         """
         asked = self._asked_at.get(at, {})
-        followed = min((when for when in asked.get(replicas, ()) if when >= since), default=None)
+        followed = min((one for one in asked.get(replicas, ()) if one[1] >= since), default=None)
         if followed is not None:
-            later = [when for when in asked[replicas] if when > followed] or [followed]
-            kept = {r: [when for when in times if when >= followed] for r, times in asked.items()}
-            self._asked_at[at] = {**{r: times for r, times in kept.items() if times}, replicas: later}
+            later = [one for one in asked[replicas] if one > followed] or [followed]
+            kept = {r: [one for one in some if one[1] >= followed[0]] for r, some in asked.items()}
+            self._asked_at[at] = {**{r: some for r, some in kept.items() if some}, replicas: later}
 
     def was_wanted(self, at: TopicPartition, replicas: Replicas) -> bool:
         """Whether these replicas were recently requested, in any order, even if overruled since."""
