@@ -127,7 +127,7 @@ MUTANTS = (
         BROKERS,
         "            if held.assignment.is_moving or at.partition in topic.deletions or",
         "            if at.partition in topic.deletions or",
-        (trap("weaknesses"),),
+        (unit("first_sight"),),
     ),
     Mutant(
         "heeds what a broker said in a former life",

@@ -225,7 +225,7 @@ MUTANTS = (
         ALTER_PARTITION,
         "    if proposal.partition_epoch < held.epoch:\n        return ErrorCode.INVALID_UPDATE_VERSION\n",
         "",
-        (law("rules"),),
+        (story("isr_changes_by_request"),),
         unseen="lived through 200 worlds",
     ),
     Mutant(

@@ -237,3 +237,11 @@ def test_a_request_of_before_is_not_over_because_its_topic_cannot_be_read(path: 
 
     assert json.loads(play.data(f"{status}/1") or "")["counts"] == {"completed": 1}
     assert play.data(f"{status}/2") is None
+
+
+def test_a_leader_learns_of_a_move_after_a_fail_over_though_no_new_replica_is_there() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "crash after-commit 1", "ask reassign orders-0 to=3,2")
+
+    lines = play.do("broker 3 dies", "elect")
+
+    assert some(lines, "leader 1 of orders-0 must get the replicas [3, 2, 1]")
