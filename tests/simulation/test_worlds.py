@@ -17,7 +17,7 @@ from tests.simulation.world import World
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 202
+SEEDS = 229
 # Worlds that live for more than an hour take as long as several others: some of them are enough here.
 MOST_LONG_LIVES = 6
 # Phases that end with the next transaction: it takes more worlds to strike each of them.
