@@ -1,4 +1,4 @@
-"""Real brokers copy a throttled move at its rate, whoever leads; nothing of the throttle is left when it is over."""
+"""Real brokers copy a throttled move at its rate, also after a fail-over; nothing of the throttle is left then."""
 
 from __future__ import annotations
 

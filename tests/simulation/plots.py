@@ -70,7 +70,7 @@ class Plots:
         """Undo all faults that are left."""
         self.world.namesakes.at_next_decision = None
         for controller in self.world.controllers.values():
-            controller.at_next_claim = None  # it would kill whoever leads in the end
+            controller.at_next_claim = None  # it would kill the leader after peace has begun
         self._at_arrival()
         pending, self._to_put_right = self._to_put_right, []
         for put_right in pending:

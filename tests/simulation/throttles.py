@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ONE_WORLD_IN = 5
 RATES = (1_000_000, 2_000_000, 5_000_000)
-# Of partitions that no topic has, and rates that no request asks for: what someone else wrote is told from ours.
+# Of partitions that no topic has, and rates that no request asks for: they tell another client's settings from ours.
 FOREIGN_LISTS = (None, "", "*", "77:1", "77:1, 78:2")
 FOREIGN_RATES = (None, "7", "3000000", "9000000", "-1")
 

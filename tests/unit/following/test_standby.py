@@ -121,6 +121,24 @@ class Standing(FollowingProcess):
 
         act()
 
+    def begins(self) -> tuple[ClusterState, list[Event]]:
+        """What a term begins with, and a list of what it hears."""
+        heard: list[Event] = []
+        warm = self.facts.hand_over(heard.append, lambda _: None)
+        warm.was_followed = True  # as a machine has it
+        self.process.do(self.facts.load())
+        for event in heard:
+            warm.fold(event)
+        return warm, heard
+
+    def leaders_read(self, warm: ClusterState, heard: list[Event]) -> list[BrokerId | None]:
+        """The leaders of the listed partitions, once the term has heard something more."""
+        self.ensemble.until(lambda: heard)
+        for event in heard:
+            warm.fold(event)
+        listed = (held for held in warm.topics.views[ORDERS].partitions.values() if held.assignment.replicas)
+        return [None if held.state is None else held.state.leader for held in listed]
+
     def cold(self) -> ClusterState:
         """What somebody reads who was not there before."""
         other = Process(self.ensemble)
@@ -279,22 +297,13 @@ def test_what_may_no_longer_be_read_counts_as_never_read(standing: Standing, hid
     ensemble.write(SetData(TopicAddress(ORDERS).path, made(ORDERS, 1)[0].data), SetData(at(0), state(2)))
     standing.wait(3)
     standing.claim()
-    heard: list[Event] = []
-    warm = standing.facts.hand_over(heard.append, lambda _: None)
-    warm.was_followed = True
-    standing.process.do(standing.facts.load())
-    for event in heard:
-        warm.fold(event)
+    warm, heard = standing.begins()
     assert content(warm) == content(standing.cold())
 
     ensemble.zookeeper.acls.clear()
     heard.clear()
     standing.facts.reader.read_again(ReadAgain((hidden,)))
-    ensemble.until(lambda: heard)
-    for event in heard:
-        warm.fold(event)
-    view = warm.topics.views[ORDERS]
-    assert [held.state and held.state.leader for held in view.partitions.values() if held.assignment.replicas] == [2]
+    assert standing.leaders_read(warm, heard) == [2]
     standing.facts.stop()
 
 
@@ -311,21 +320,12 @@ def test_a_topic_that_became_malformed_counts_as_never_read(standing: Standing, 
     if not is_claimed_first:
         standing.wait(1)
         standing.claim()
-    heard: list[Event] = []
-    warm = standing.facts.hand_over(heard.append, lambda _: None)
-    warm.was_followed = True
-    standing.process.do(standing.facts.load())
-    for event in heard:
-        warm.fold(event)
+    warm, heard = standing.begins()
     assert content(warm) == content(standing.cold())
 
     heard.clear()
     ensemble.write(SetData(path, made(ORDERS, 1)[0].data))
-    ensemble.until(lambda: heard)
-    for event in heard:
-        warm.fold(event)
-    view = warm.topics.views[ORDERS]
-    assert [held.state and held.state.leader for held in view.partitions.values() if held.assignment.replicas] == [2]
+    assert standing.leaders_read(warm, heard) == [2]
     standing.facts.stop()
 
 
