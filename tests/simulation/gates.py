@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from controller.core.messages.effects import Commit
 from controller.core.settings import WRITES_A_TRANSACTION
@@ -14,7 +15,7 @@ from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import Partition
 from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
-from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, Replicas, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -28,11 +29,12 @@ AT_ONCE_S, IN_PARTS_S = 0.5, 10.0
 
 
 class _Term(Struct):
-    """Since when a term knows of a partition below its min ISR, and of a broker that is away."""
+    """Since when a term knows of a partition below its min ISR, of a broker that is away, and of each broker's life."""
 
     epoch: ControllerEpoch
     below_since: float | None = None
     away_since: float | None = None
+    lives: dict[BrokerId, tuple[BrokerEpoch, float]] = field(default_factory=dict)
 
 
 class Gates:
@@ -61,18 +63,31 @@ class Gates:
         is_away = self.need_brokers and any(self._away(state))
         term.away_since = (now if term.away_since is None else term.away_since) if is_away else None
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
+        returned = self._returned(term, state)
         for at, held, to in _begun(commits, state):
-            if _is_short(held, state) or self._is_put_right(held):
+            if _is_short(held, state.brokers.keys() - returned) or self._is_put_right(held):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
                 hold(f"{what}, though others are below their min ISR")
-            if away and not any(r in away and r not in to.target for r in held.assignment.replicas):
+            if away and not any(r in away | returned and r not in to.target for r in held.assignment.replicas):
                 hold(f"{what}, though {sorted(away)} are away")
 
     def _is_known(self, since: float | None) -> bool:
         is_in_parts = self.world.has_small_turns or self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION
         return since is not None and self.world.clock.now - since >= (IN_PARTS_S if is_in_parts else AT_ONCE_S)
+
+    def _returned(self, term: _Term, state: ClusterState) -> set[BrokerId]:
+        """The brokers that restarted just now: a term takes each for one that is away, and then for a new one."""
+        now, returned = self.world.clock.now, set[BrokerId]()
+        for broker, held in state.brokers.items():
+            epoch, since = term.lives.get(broker, (held.epoch, -inf))
+            if epoch != held.epoch:
+                since = now
+            term.lives[broker] = (held.epoch, since)
+            if not self._is_known(since):
+                returned.add(broker)
+        return returned
 
     def _away(self, state: ClusterState) -> Iterator[BrokerId]:
         for broker, count in state.placement.replica_counts.items():
@@ -129,11 +144,11 @@ def _is_below(held: Partition) -> bool:
     return len(held.state.isr) < min(MIN_ISR, len(held.assignment.original), len(held.assignment.target))
 
 
-def _is_short(held: Partition, known: ClusterState) -> bool:
+def _is_short(held: Partition, live: Set[BrokerId]) -> bool:
     """Perhaps below, or without a leader: its own move may be a cure."""
     assignment = held.assignment
     should = min(len(assignment.original), len(assignment.target))
-    return held.state is None or held.state.leader not in known.brokers or len(held.state.isr) < should
+    return held.state is None or held.state.leader not in live or len(held.state.isr) < should
 
 
 def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:

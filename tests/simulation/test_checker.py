@@ -1040,6 +1040,13 @@ def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
         cure = Assignment((BrokerId(1), BrokerId(3), BrokerId(2)), (BrokerId(3),), (BrokerId(2),))
         gates.decided(controller, [moving(cure)], state)
 
+    # The leader's broker restarts: for a moment the partition has no leader, and the move takes a replica off it.
+    state.apply(present(BrokerAddress(BrokerId(1)), Registration(()), Stat(Zxid(9), Zxid(9), ZnodeVersion(0))))
+    gates.decided(controller, [moving(THIRD)], state)
+    world.clock.now += 11.0
+    with pytest.raises(Broken, match=why):
+        gates.decided(controller, [moving(THIRD)], state)
+
 
 def test_what_was_decided_before_a_pause_was_known_is_let_through_for_a_while() -> None:
     world = World(1)
