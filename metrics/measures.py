@@ -145,6 +145,7 @@ REASSIGNMENTS = (
     _gauge("waiting_moves_into", "Moves that wait because a broker receives as many as allowed."),
     _gauge("waiting_moves_out", "Moves that wait because the leader of their partition sends as many as allowed."),
     _gauge("waiting_moves_absent", "Moves that wait for a broker that is not alive."),
+    _gauge("waiting_moves_windows", "Moves that wait for the next of reassignment.moves.windows."),
     _gauge("waiting_moves_min_isr", "Moves that wait until no partition is offline or below min.insync.replicas."),
     _gauge("waiting_moves_brokers", "Moves that wait until every broker with replicas is alive."),
     _gauge(

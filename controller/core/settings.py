@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.core.windows import Window
 from zk_layout.ids import BrokerId
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -50,6 +51,11 @@ OPEN_ACL_BYTES = 27
 """The size, in ZooKeeper's protocol, of the ACL that gives everyone all rights."""
 
 
+MIN_ISR_FIRST, ROUND_ROBIN = "min-isr", "round-robin"
+MOVE_ORDERS = (MIN_ISR_FIRST, ROUND_ROBIN)
+"""By what waiting moves may be put in order, before the order in which they were accepted."""
+
+
 class MachineSettings(Struct, frozen=True):
     """The settings that decisions depend on.
 
@@ -78,7 +84,8 @@ class MachineSettings(Struct, frozen=True):
         `moves_at_once`, `moves_into_broker` and `moves_out_of_broker` limit the moves that copy and are in flight; None
         is no limit. `moves_need_min_isr`, `moves_need_brokers`: no move begins that copies while a partition is offline
         or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
-        topics that have none of their own.
+        topics that have none of their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait
+        begin, chained. Moves that copy begin only within `moves_windows`, if there are any.
     """
 
     own_id: BrokerId
@@ -115,6 +122,8 @@ class MachineSettings(Struct, frozen=True):
     moves_need_min_isr: bool = False
     moves_need_brokers: bool = False
     min_insync_replicas: int = 1
+    moves_order: tuple[str, ...] = ()
+    moves_windows: tuple[Window, ...] = ()
 
 
 ADJUSTABLE = frozenset(
@@ -128,7 +137,9 @@ ADJUSTABLE = frozenset(
         "moves_into_broker",
         "moves_need_brokers",
         "moves_need_min_isr",
+        "moves_order",
         "moves_out_of_broker",
+        "moves_windows",
         "quota_window_s",
         "rebalance_every_s",
         "shutdown_redundancy",

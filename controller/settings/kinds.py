@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from controller.core.acl_authorizer import super_users
 from controller.settings.security import Secret, StoreType
+from controller.settings.windows import windows_in
 
 Value = str | int | bool | Secret
 
@@ -159,6 +160,11 @@ def counts_in(text: str) -> dict[str, int]:
     return found
 
 
+def _windows(text: str) -> str:
+    windows_in(text)
+    return text
+
+
 TEXT = Kind("text", str)
 SECRET = Kind("text, not shown", Secret)
 CREDENTIALS = Kind("user:password, not shown", _user_and_password)
@@ -167,6 +173,7 @@ IDENTIFICATION = Kind("https or empty", _identification, may_be_empty=True)
 AUTHORIZER = Kind("an authorizer of Kafka's", _authorizer)
 PRINCIPALS = Kind("User:name;User:name;…", _principals)
 COUNTS = Kind("host:count,…", _counts)
+WINDOWS = Kind("Mon-Fri 22:00-06:00 Europe/Berlin,…", _windows)
 SERVERS = Kind("host:port,…/chroot", _servers)
 LISTENERS = Kind("NAME://host:port,…", str)
 TRUTH = Kind("true or false", _truth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.settings import MOVE_ORDERS
 from controller.settings.kinds import (
     AUTHORIZER,
     COUNTS,
@@ -11,6 +12,7 @@ from controller.settings.kinds import (
     PRINCIPALS,
     TEXT,
     TRUTH,
+    WINDOWS,
     choice,
     names,
     number,
@@ -365,6 +367,23 @@ SETTINGS: tuple[Setting, ...] = (
         number(0),
         0,
         "How many moves may copy from one broker, which leads their partitions, at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.order",
+        names(*MOVE_ORDERS),
+        None,
+        "Which of the moves that wait begin first: those of partitions that are offline or below min.insync.replicas "
+        "(min-isr), topics in turn (round-robin). The first that tells two apart decides, at last which was accepted "
+        "first; each tenth is the one that has waited longest.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.windows",
+        WINDOWS,
+        None,
+        "When moves that copy may begin, such as Mon-Fri 22:00-06:00 Europe/Berlin, Sat-Sun 00:00-24:00 Europe/Berlin; "
+        "without a time zone in UTC. A window belongs to the day on which it begins. Those that have begun go on.",
         counts_at_once=True,
     ),
     ours(

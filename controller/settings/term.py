@@ -11,6 +11,7 @@ from controller.core.settings import AuthorizerSettings, MachineSettings
 from controller.settings.cluster import ClusterSettings, cluster_of
 from controller.settings.listening import Listening
 from controller.settings.values import Values
+from controller.settings.windows import windows_in
 from controller.settings.zookeeper import ZooKeeperSettings
 from zk_layout.ids import BrokerId
 
@@ -75,6 +76,8 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_at_once=values.number("reassignment.moves.at.once") or None,
         moves_into_broker=values.number("reassignment.moves.into.broker") or None,
         moves_out_of_broker=values.number("reassignment.moves.out.of.broker") or None,
+        moves_order=tuple(filter(None, values.text("reassignment.moves.order").split(","))),
+        moves_windows=windows_in(values.text("reassignment.moves.windows")),
         moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),
         moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
     )

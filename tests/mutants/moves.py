@@ -18,6 +18,10 @@ MOVES = "controller/core/reassignment/moves.py"
 QUEUE = "controller/core/reassignment/queue.py"
 LINES = "controller/core/reassignment/lines.py"
 GATES = "controller/core/reassignment/gates.py"
+TURNS = "controller/core/reassignment/turns.py"
+ORDER = "controller/core/reassignment/order.py"
+HOURS = "controller/core/reassignment/hours.py"
+WINDOWS = "controller/core/windows.py"
 SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 LEDGER = "controller/core/progress/ledger.py"
@@ -88,6 +92,62 @@ MUTANTS = (
         unseen="such moves wait in one world of thirty",
     ),
     Mutant(
+        "never favours the move that has waited longest",
+        ORDER,
+        "OLDEST_EACH = 10\n",
+        "OLDEST_EACH = 1_000_000\n",
+        (unit("move_order"),),
+        unseen="no world has that many moves",
+    ),
+    Mutant(
+        "lets a topic make up for the rounds in which it had no moves",
+        ORDER,
+        "own = max(self._round, self._last_round.get(at.topic, -1) + 1)",
+        "own = self._last_round.get(at.topic, -1) + 1",
+        (unit("move_order"),),
+        unseen="the checker has no opinion about who is first",
+    ),
+    Mutant(
+        "does not call a move that stands in line only because there is an order",
+        QUEUE,
+        "        if self._turns.are_uncalled:\n            out.wake(Again(), out.now)\n",
+        "",
+        (unit("move_order"),),
+        unseen="other events let a world's terms take turns",
+    ),
+    Mutant(
+        "takes a window after midnight for one of the day on which it ends",
+        WINDOWS,
+        "((day - 1) % 7 in self.days and minute < self.end)",
+        "(day in self.days and minute < self.end)",
+        ("tests/unit/settings/test_windows.py",),
+        unseen="the windows of worlds are of all days",
+    ),
+    Mutant(
+        "begins moves outside of the windows",
+        HOURS,
+        "self.are_shut = not is_open(windows, now_ms // 1000)",
+        "self.are_shut = False",
+        (unit("move_windows"),),
+        unseen="one world of twenty has windows",
+    ),
+    Mutant(
+        "does not wake when a window opens",
+        HOURS,
+        "        out.wake(HoursChange(), out.now + left_s + 0.001)\n",
+        "",
+        (unit("move_windows"),),
+        unseen="terms are shown the clock often in worlds, and look at the windows then",
+    ),
+    Mutant(
+        "goes by the wall clock as it was when the term began",
+        HOURS,
+        "        self._clock_zero_ms = unix_ms - round(out.now * 1000)\n",
+        "",
+        (unit("move_windows"),),
+        unseen="one world of twenty has windows",
+    ),
+    Mutant(
         "lets a move that needs several places be passed over for ever",
         LINES,
         "PATIENCE = 10\n",
@@ -97,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "keeps room for a move that does not wait any more",
-        QUEUE,
+        TURNS,
         "        self._patience.forget(at)\n",
         "",
         (unit("move_queue"),),
@@ -412,7 +472,7 @@ MUTANTS = (
     ),
     Mutant(
         "keeps room for a topic that is not written now",
-        "controller/core/reassignment/queue.py",
+        TURNS,
         "            if self._shared.transactions.is_waiting(topic_subject(at.topic)):\n",
         "            if not at.topic:\n",
         (unit("move_queue"),),

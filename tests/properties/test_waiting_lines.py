@@ -55,7 +55,7 @@ class Twin:
 
     def ask(self, at: TopicPartition, order: int, places: Places) -> None:
         self.waiting[at] = order, places
-        self.lines.stand(at, order, places)
+        self.lines.stand(at, (order,), places)
 
     def end(self, at: TopicPartition) -> None:
         del self.moving[at]

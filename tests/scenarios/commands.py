@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from msgspec import convert
 
 from controller.core.acls.numbers import OPERATIONS, PERMISSIONS, RESOURCE_TYPES
 from controller.core.messages.errors import ErrorCode
@@ -31,7 +34,7 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.core.settings import AuthorizerSettings
+from controller.core.settings import AuthorizerSettings, MachineSettings
 from tests.scenarios.theatre import Theatre
 from tests.scenarios.topic_commands import TOPIC_COMMANDS, reference
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
@@ -113,12 +116,17 @@ def _topic(theatre: Theatre, name: str) -> Topic:
 
 def _set(theatre: Theatre, *words: str) -> None:
     """`set unclean_election=true`: settings of the machines elected from now on."""
-    theatre.settings.update({name: json.loads(value) for name, value in _options(words).items()})
+    theatre.settings.update(_settings(words))
 
 
 def _adjust(theatre: Theatre, *words: str) -> None:
     """`adjust unclean_election=true`: the operator changes these settings while the term goes on."""
-    theatre.adjust({name: json.loads(value) for name, value in _options(words).items()})
+    theatre.adjust(_settings(words))
+
+
+def _settings(words: tuple[str, ...]) -> dict[str, Any]:
+    kinds = get_type_hints(MachineSettings)
+    return {name: convert(json.loads(value), kinds[name]) for name, value in _options(words).items()}
 
 
 def _brokers(theatre: Theatre, brokers: str) -> None:

@@ -1,4 +1,4 @@
-"""Does nothing begin while the cluster is not as moves need it, except what cures it?"""
+"""Does nothing begin while the cluster is not as moves need it, except what cures it, nor outside of the windows?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from controller.core.messages.effects import Commit
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import Partition
+from controller.core.windows import Window, is_open
 from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
+from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, ZERO_S
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 MIN_ISR = 2
 # A term looks at all that it has read in the same turn, or at some of it at a time; decisions may be sent in parts.
 AT_ONCE_S, IN_PARTS_S = 0.5, 10.0
+# A term is shown the wall clock, which may have jumped, whenever it reads the delegation tokens.
+CLOCK_SHOWN_S = 2 * TOKENS_READ_EVERY_S + IN_PARTS_S
+HALF_A_DAY = 12 * 60
 
 
 class _Term(Struct):
@@ -34,6 +39,7 @@ class _Term(Struct):
     epoch: ControllerEpoch
     below_since: float | None = None
     away_since: float | None = None
+    shut_since: float | None = None
     lives: dict[BrokerId, tuple[BrokerEpoch, float]] = field(default_factory=dict)
 
 
@@ -44,12 +50,13 @@ class Gates:
         self.world = world
         random = Random(f"{world.seed}/gates")
         self.need_min_isr, self.need_brokers = (may_be_set and random.random() < 0.35 for _ in range(2))
+        self.windows = _windows(random) if may_be_set and random.random() < 0.25 else ()
         self._terms: dict[BrokerId, _Term] = {}
 
     @property
     def are_set(self) -> bool:
         """Whether moves need anything here."""
-        return self.need_min_isr or self.need_brokers
+        return self.need_min_isr or self.need_brokers or bool(self.windows)
 
     def decided(self, controller: Controller, commits: list[Commit], state: ClusterState) -> None:
         """A turn of a term is over: the term knows what `state` holds."""
@@ -62,9 +69,14 @@ class Gates:
         term.below_since = (now if term.below_since is None else term.below_since) if is_below else None
         is_away = self.need_brokers and any(self._away(state))
         term.away_since = (now if term.away_since is None else term.away_since) if is_away else None
+        is_shut = bool(self.windows) and not is_open(self.windows, int(self.world.wall_clocks.now(controller.own_id)))
+        term.shut_since = (now if term.shut_since is None else term.shut_since) if is_shut else None
+        is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
         returned = self._returned(term, state)
         for at, held, to in _begun(commits, state):
+            if is_shut_for_all and not self._is_put_right(held):
+                hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
             if _is_short(held, state.brokers.keys() - returned) or self._is_put_right(held):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
@@ -104,6 +116,8 @@ class Gates:
 
     def may_wait(self, at: TopicPartition, target: Replicas) -> bool:
         """Whether the cluster is in the end in a state in which this move must wait."""
+        if self.windows and not all(map(self._has_been_open, self.world.controllers)):
+            return True
         checker, live = self.world.checker, {b for b, held in self.world.brokers.items() if held.is_registered}
         every = [
             (TopicPartition(name, number), assignment)
@@ -121,6 +135,10 @@ class Gates:
         is_leaving = any(r not in target and r not in live for r in assignment.replicas)
         return (self.need_min_isr and is_short) or (self.need_brokers and is_away and not is_leaving)
 
+    def _has_been_open(self, controller: BrokerId) -> bool:
+        now = int(self.world.wall_clocks.now(controller))
+        return all(is_open(self.windows, now - back) for back in range(0, 4 * round(CLOCK_SHOWN_S), 10))
+
     def _is_short(self, at: TopicPartition, assignment: Assignment, live: set[BrokerId]) -> bool:
         state: PartitionState | None = self.world.checker.states.get(at)
         if state is None:
@@ -129,6 +147,13 @@ class Gates:
         should = min(len(assignment.original), len(assignment.target))
         is_led = state.leader != NO_LEADER and state.leader in live
         return not is_led or len(state.isr) < (should if is_hidden else min(MIN_ISR, should))
+
+
+def _windows(random: Random) -> tuple[Window, ...]:
+    """Half of each day: a window that opens or shuts within the first minutes of the world."""
+    change = int(ZERO_S) // 60 + random.randint(1, 6)
+    begin, end = random.choice(((change, change + HALF_A_DAY), (change + HALF_A_DAY, change)))
+    return (Window(tuple(range(7)), begin % (2 * HALF_A_DAY), end % (2 * HALF_A_DAY)),)
 
 
 def _partitions(state: ClusterState) -> Iterator[tuple[TopicPartition, Partition]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from controller.core.messages.requests import AlterReassignments, Request
 from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Place, Places, places_of
+from controller.core.settings import MOVE_ORDERS
 from tests.simulation.broken import hold
 from tests.simulation.gates import Gates
 from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
@@ -50,6 +52,7 @@ class Limits:
         self.at_once = random.choice((None, 1, 1, 2, 4)) if self.are_set else None
         self.into = random.choice((None, 1, 1, 2)) if self.are_set else None
         self.out = random.choice((None, 1, 2)) if self.are_set else None
+        self.order = random.choice(((), (), *map(tuple, permutations(MOVE_ORDERS)), *((o,) for o in MOVE_ORDERS)))
         self.gates = Gates(world, may_be_set=self.are_set)
         self.are_set = self.gates.are_set or (self.at_once, self.into, self.out) != (None, None, None)
         self.begun = 0  # that had waited

@@ -375,6 +375,8 @@ class World:
             moves_at_once=self.limits.at_once,
             moves_into_broker=self.limits.into,
             moves_out_of_broker=self.limits.out,
+            moves_order=self.limits.order,
+            moves_windows=self.limits.gates.windows,
             moves_need_min_isr=self.limits.gates.need_min_isr,
             moves_need_brokers=self.limits.gates.need_brokers,
             min_insync_replicas=MIN_ISR,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.min_isr import MinIsr
 from controller.core.reassignment.places import AWAY, MIN_ISR, Place, Places
-from controller.core.settings import MachineSettings
+from controller.core.settings import MIN_ISR_FIRST, MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
@@ -25,7 +25,7 @@ class Gates:
         self._shared = shared
         self._cluster = shared.cluster
         self._min_isr = MinIsr(shared)
-        self._min_isr.look(is_wanted=shared.settings.moves_need_min_isr)
+        self._min_isr.look(is_wanted=self._is_looking)
         self._away: tuple[BrokerId, ...] = ()
         self._shut: dict[Place, None] = {}
         self._said = ""
@@ -36,10 +36,19 @@ class Gates:
         settings = self._shared.settings
         return settings.moves_need_min_isr or settings.moves_need_brokers
 
+    @property
+    def _is_looking(self) -> bool:
+        settings = self._shared.settings
+        return settings.moves_need_min_isr or MIN_ISR_FIRST in settings.moves_order
+
+    def is_below_min_isr(self, at: TopicPartition) -> bool:
+        """Whether a partition is known to be, where moves wait for that or are put in order by it."""
+        return self._min_isr.is_below(at)
+
     def adjust(self, before: MachineSettings) -> None:
         """Let moves wait for what the settings now say."""
         settings = self._shared.settings
-        self._min_isr.look(is_wanted=settings.moves_need_min_isr)
+        self._min_isr.look(is_wanted=self._is_looking)
         if settings.min_insync_replicas != before.min_insync_replicas:
             self._min_isr.settings_changed()
         self.look_for_brokers()
@@ -84,7 +93,7 @@ class Gates:
     def sentence(self) -> str:
         """What moves wait for; empty if for nothing, or if that is not known yet."""
         parts = []
-        if self._min_isr.is_known and self._min_isr.count:
+        if self._shared.settings.moves_need_min_isr and self._min_isr.is_known and self._min_isr.count:
             parts.append(self._min_isr.sentence())
         if self._away:
             more = f" and {len(self._away) - NAMED} more" if len(self._away) > NAMED else ""
@@ -113,4 +122,5 @@ class Gates:
 
     def figures(self) -> dict[str, float]:
         """How much there is of what moves wait for; nothing that they do not wait for is counted."""
-        return {"partitions_below_min_isr": self._min_isr.count, "brokers_away": len(self._away)}
+        is_needed = self._shared.settings.moves_need_min_isr
+        return {"partitions_below_min_isr": self._min_isr.count if is_needed else 0, "brokers_away": len(self._away)}

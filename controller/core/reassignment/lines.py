@@ -1,6 +1,6 @@
 """Which waiting move begins next?
 
-Moves that take room at the same places form a group, in the order in which they were accepted. A group stands behind
+Moves that take room at the same places form a group, in the order of their ranks. A group stands behind
 one place: one without room, or a broker that is absent, else any of its own. So what becomes free concerns only the
 groups that stand there.
 """
@@ -18,6 +18,8 @@ from zk_layout.ids import TopicPartition
 Obstacle = Callable[[Places], Place | None]
 Closed = Callable[[Place], bool]
 PassedOver = Callable[[TopicPartition, Places], None]
+Rank = tuple[int, ...]
+"""Lower ranks come first."""
 
 PATIENCE = 10
 """How often a move is passed over that finds room at one of its places and not at another."""
@@ -28,7 +30,7 @@ class _Group(Struct, eq=False):
 
     places: Places
     behind: Place
-    heap: list[tuple[int, TopicPartition]] = field(default_factory=list)
+    heap: list[tuple[Rank, TopicPartition]] = field(default_factory=list)
     size: int = 0
     passed_over: int = 0
 
@@ -43,12 +45,12 @@ class Lines:
         self._passed_over = passed_over
         self._obstacle = obstacle
         self._is_closed = is_closed
-        self._of: dict[TopicPartition, tuple[int, Places]] = {}
+        self._of: dict[TopicPartition, tuple[Rank, Places]] = {}
         self._groups: dict[Places, _Group] = {}
-        # By place, the groups behind it, as a heap of their first orders.
-        self._lines: dict[Place, list[tuple[int, Places]]] = {}
-        # Places that may be open, as a heap of the first orders behind them.
-        self._open: list[tuple[int, Place]] = []
+        # By place, the groups behind it, as a heap of their first ranks.
+        self._lines: dict[Place, list[tuple[Rank, Places]]] = {}
+        # Places that may be open, as a heap of the first ranks behind them.
+        self._open: list[tuple[Rank, Place]] = []
         self.sizes: dict[Place, int] = {}
 
     def __len__(self) -> int:
@@ -57,21 +59,25 @@ class Lines:
     def __contains__(self, at: TopicPartition) -> bool:
         return at in self._of
 
-    def stand(self, at: TopicPartition, order: int, places: Places) -> None:
+    def stand(self, at: TopicPartition, rank: Rank, places: Places) -> None:
         """Let a move wait, which does not wait yet."""
-        self._of[at] = order, places
+        self._of[at] = rank, places
         group = self._groups.get(places)
         if group is None:
             group = self._groups[places] = _Group(places, self._place_for(places))
-        heappush(group.heap, (order, at))
+        heappush(group.heap, (rank, at))
         group.size += 1
         self.sizes[group.behind] = self.sizes.get(group.behind, 0) + 1
         if group.heap[0][1] == at:
             self._line_up(group)
 
-    def stands(self, at: TopicPartition, order: int, places: Places) -> bool:
+    def stands(self, at: TopicPartition, rank: Rank, places: Places) -> bool:
         """Whether a move waits just like that."""
-        return self._of.get(at) == (order, places)
+        return self._of.get(at) == (rank, places)
+
+    def places(self, at: TopicPartition) -> Places:
+        """Where a move that waits would take room."""
+        return self._of[at][1]
 
     def leave(self, at: TopicPartition) -> None:
         """Let a move wait no longer, if it does."""
@@ -133,12 +139,12 @@ class Lines:
 
     def _line_up(self, group: _Group) -> None:
         """Enter a group into the line behind its place by its first move; an earlier entry of it counts no longer."""
-        order = self._first_of(group)
-        if order is None:
+        rank = self._first_of(group)
+        if rank is None:
             return
-        heappush(self._lines.setdefault(group.behind, []), (order, group.places))
+        heappush(self._lines.setdefault(group.behind, []), (rank, group.places))
         if not self._is_closed(group.behind):
-            heappush(self._open, (order, group.behind))
+            heappush(self._open, (rank, group.behind))
 
     def _move(self, group: _Group, to: Place) -> None:
         self.sizes[group.behind] -= group.size
@@ -156,24 +162,24 @@ class Lines:
         if not group.size:
             del self._groups[group.places]
 
-    def _first_of(self, group: _Group) -> int | None:
-        """The order of a group's first move; moves that have left it, or stand again elsewhere, are dropped."""
+    def _first_of(self, group: _Group) -> Rank | None:
+        """The rank of a group's first move; moves that have left it, or stand again elsewhere, are dropped."""
         heap = group.heap
         while heap and self._of.get(heap[0][1]) != (heap[0][0], group.places):
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def _first(self, place: Place) -> tuple[int, Places] | None:
+    def _first(self, place: Place) -> tuple[Rank, Places] | None:
         """The first group behind a place; entries that count no longer are dropped."""
         line = self._lines.get(place)
         while line:
-            order, places = line[0]
+            rank, places = line[0]
             group = self._groups.get(places)
             if group is not None and group.behind == place:
                 first = self._first_of(group)
-                if first == order:
+                if first == rank:
                     return line[0]
-                if first is not None and first > order:
+                if first is not None and first > rank:
                     heappop(line)
                     heappush(line, (first, places))
                     continue

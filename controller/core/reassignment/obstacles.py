@@ -1,9 +1,21 @@
-"""What keeps a move from beginning: no room, a broker that is not alive, or the state of the cluster?"""
+"""What keeps a move from beginning: no room, a broker that is not alive, the state of the cluster, or the time?"""
 
 from __future__ import annotations
 
 from controller.core.reassignment.gates import Gates
-from controller.core.reassignment.places import ABSENT, AWAY, INTO, MIN_ISR, THE_CLUSTER, Place, Places, Room, places_of
+from controller.core.reassignment.hours import Hours
+from controller.core.reassignment.places import (
+    ABSENT,
+    AWAY,
+    HOURS,
+    INTO,
+    MIN_ISR,
+    THE_CLUSTER,
+    Place,
+    Places,
+    Room,
+    places_of,
+)
 from controller.core.reassignment.waiting_text import reason
 from controller.core.stage import in_force, toward
 from controller.core.state.view import Cluster
@@ -15,10 +27,11 @@ from zk_layout.znodes.topics import Assignment
 class Obstacles:
     """One answer from all that may be in the way."""
 
-    def __init__(self, cluster: Cluster, room: Room, gates: Gates) -> None:
+    def __init__(self, cluster: Cluster, room: Room, gates: Gates, hours: Hours) -> None:
         self._cluster = cluster
         self._room = room
         self._gates = gates
+        self._hours = hours
 
     def places(self, at: TopicPartition, target: Replicas) -> Places:
         """Where a move would take room if it began now, and what it must wait for before."""
@@ -30,7 +43,7 @@ class Obstacles:
     def places_of(self, at: TopicPartition, to: Assignment, state: PartitionState | None) -> Places:
         """The same, of the replicas that it would have then."""
         places = places_of(to, state)
-        return (*self._gates.before(at, to.target), *places) if places else ()
+        return (*self._hours.before(), *self._gates.before(at, to.target), *places) if places else ()
 
     def first(self, places: Places) -> Place | None:
         """What a move with these places must wait for; the room in the cluster does not count."""
@@ -41,7 +54,7 @@ class Obstacles:
 
     def is_possible(self, places: Places) -> bool:
         """Whether nothing but room keeps a move with these places from beginning."""
-        first = self.first(tuple(place for place in places if place.kind in (INTO, MIN_ISR, AWAY)))
+        first = self.first(tuple(place for place in places if place.kind in (INTO, MIN_ISR, AWAY, HOURS)))
         return first is None or first.kind == INTO
 
     def reason(self, at: TopicPartition, target: Replicas) -> str:
@@ -56,4 +69,6 @@ class Obstacles:
         """Whether a move must wait that needs this place."""
         if place.kind == ABSENT:
             return not self._cluster.is_live(place.broker)
+        if place.kind == HOURS:
+            return self._hours.are_shut
         return self._gates.is_shut(place) if place.kind in (MIN_ISR, AWAY) else self._room.is_full(place)

@@ -17,12 +17,12 @@ from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
-MIN_ISR, AWAY = "min isr", "away"
+MIN_ISR, AWAY, HOURS = "min isr", "away", "hours"
 
 
 class Place(NamedTuple):
     """Where moves take room, or what one waits for: an `ABSENT` broker that it needs, or a better state of the cluster:
-    `MIN_ISR` of all partitions, and no broker `AWAY`.
+    `MIN_ISR` of all partitions, and no broker `AWAY`; or the `HOURS` in which moves may begin.
     """
 
     kind: str

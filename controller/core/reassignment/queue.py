@@ -15,31 +15,28 @@ from itertools import islice
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Alarm
+from controller.core.messages.events import Again, Alarm, ClockShown
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule
-from controller.core.reassignment.gates import Gates
-from controller.core.reassignment.lines import Lines
+from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
-from controller.core.reassignment.obstacles import Obstacles
-from controller.core.reassignment.patience import Patience
-from controller.core.reassignment.places import ABSENT, NOWHERE, THE_CLUSTER, Room, places_of
+from controller.core.reassignment.places import THE_CLUSTER, places_of
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
-from controller.core.reassignment.waiting_text import figures, overtaken, superseded
+from controller.core.reassignment.turns import ASIDE_S, Turns
+from controller.core.reassignment.waiting_text import overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
 from controller.core.steps.change import Case, Change, listed
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.transactions.proposal import Outcome, Proposal, topic_subject
+from controller.core.transactions.proposal import Outcome, Proposal
+from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
 
 PARTS_A_TURN = 30
-CALLED_A_TURN = 1_000
-ASIDE_S = 10.0
 OVERTAKEN = "overtaken move"
 
 
@@ -56,22 +53,14 @@ class Noted(Enum):
 class MoveQueue(TopicDuty):
     """The waiting moves of one term, and the room that moves take."""
 
-    alarms = (TryAside,)
+    alarms = (TryAside, HoursChange)
 
     def __init__(self, shared: Shared, memory: QueueMemory) -> None:
         self._shared = shared
         self._cluster = shared.cluster
         self._state = shared.state.waiting
         self._waiting = memory.waiting
-        self._gates = Gates(shared)
-        self._room = Room(shared.settings, lambda place: self._lines.open(place))  # noqa: PLW0108 (the lines come after it)
-        self._obstacles = Obstacles(shared.cluster, self._room, self._gates)
-        self._patience = Patience(self._room, self._obstacles.is_possible)
-        self._lines = Lines(self._obstacles.first, self._obstacles.is_closed, self._patience.lost)
-        # Those whose turn it is: their topic's next step begins them.
-        self._called: dict[TopicPartition, None] = {}
-        # Those that could not begin although there was room: they are tried again.
-        self._aside: dict[TopicPartition, None] = {}
+        self._turns = Turns(shared, memory.waiting)
         self._leads = not shared.settings.is_observing
         self._is_alarm_set = False
         self._plans: dict[TopicName, Plan] = {}
@@ -83,7 +72,7 @@ class MoveQueue(TopicDuty):
     @property
     def is_on(self) -> bool:
         """Whether moves may have to wait, or some still do from when they had to."""
-        return self._room.is_limited or self._gates.is_on or bool(self._waiting)
+        return self._turns.is_on or bool(self._waiting)
 
     # ---- what doors ask -------------------------------------------------------------------------------------
 
@@ -123,7 +112,7 @@ class MoveQueue(TopicDuty):
             return refused
         self._last_order += 1
         former = step.topic.partitions[at.partition].assignment.target
-        why = f"{at} waits to move to {listed(target)}: {self._obstacles.reason(at, target)}"
+        why = f"{at} waits to move to {listed(target)}: {self._turns.obstacles.reason(at, target)}"
         self._plan(step).add(at.partition, WaitingMove(target, former, self._last_order), why)
         return Noted.IN_ZNODES
 
@@ -149,19 +138,11 @@ class MoveQueue(TopicDuty):
         at, to = case.at, change.assignment
         if to is None or not self.is_on:
             return True
-        places = self._obstacles.places_of(at, to, change.state or case.state)
-        if places and THE_CLUSTER not in self._room.in_flight(at):
-            is_called = at in self._called
-            if is_called:
-                del self._called[at]
-            self._room.release(at)
-            is_first = is_called or len(self._lines) == (at in self._lines)
-            if not is_first or self._obstacles.first(places) is not None or self._room.is_full(THE_CLUSTER):
-                if is_called:
-                    self._stand(at)
-                return False
+        places = self._turns.obstacles.places_of(at, to, change.state or case.state)
+        if places and THE_CLUSTER not in self._turns.room.in_flight(at) and not self._turns.may_begin(at, places):
+            return False
         self._plan(step).begun[at] = None
-        self._room.reserve(at, places)
+        self._turns.room.reserve(at, places)
         return True
 
     def hold(self, step: Step, at: TopicPartition, target: Replicas, door: Door) -> None:
@@ -173,8 +154,8 @@ class MoveQueue(TopicDuty):
             self._last_order += 1
             self._forget(at)
             self._remember(at, Waiter(target, self._last_order, door))
-        if at not in self._called and at not in self._lines:
-            self._stand(at)
+        if at not in self._turns.called and at not in self._turns:
+            self._turns.stand(at)
 
     def drop(self, step: Step, at: TopicPartition, why: str | None = None) -> None:
         """Take a client's waiting move out of its znode, in this step."""
@@ -185,8 +166,9 @@ class MoveQueue(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Take in what takes room, what waits, and what it waits for."""
-        self._stand_again(self._gates.follow(changes, out))
+        self._turns.stand_again(self._turns.gates.follow(changes, out))
         if changes.is_beginning:
+            self._turns.hours.look(out)
             for name, numbers in self._cluster.moving.items():
                 self._see_all(name, numbers)
         for name, parts in changes.waiting.items():
@@ -201,12 +183,6 @@ class MoveQueue(TopicDuty):
                 self._see_all(name, changed)
         for at in changes.children:
             self._look_at_door(at, Door.CHILD)
-
-    def _stand_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """What those in line must wait for may be something else now."""
-        for at in partitions:
-            if at in self._lines:
-                self._stand(at)
 
     def _is_another(self, name: TopicName, changes: Changes) -> bool:
         """Whether what waits in a topic may be its own only now, or no longer: it came, went, or got an id."""
@@ -246,7 +222,7 @@ class MoveQueue(TopicDuty):
             for n in [n for n, w in held.items() if part_of(n) == number and w.door is Door.REQUEST]:
                 if n not in listed_now:
                     self._forget(TopicPartition(name, n))
-            for n, move in listed_now.items():
+            for n, move in sorted(listed_now.items(), key=lambda held: held[1].order):
                 at, waiter = TopicPartition(name, n), self._waiter(TopicPartition(name, n))
                 self._last_order = max(self._last_order, move.order)
                 if part_of(n) != number or (waiter is not None and waiter.door is not Door.REQUEST):
@@ -254,7 +230,7 @@ class MoveQueue(TopicDuty):
                 if waiter is None or (waiter.to, waiter.order) != (move.to, move.order):
                     self._forget(at)
                     self._remember(at, Waiter(move.to, move.order, Door.REQUEST))
-                    self._stand(at)
+                    self._turns.stand(at)
 
     def _look_at_door(self, at: TopicPartition, door: Door) -> None:
         """Forget a move whose znode asks for it no longer."""
@@ -280,7 +256,7 @@ class MoveQueue(TopicDuty):
         topic, held = self._cluster.topics.get(at.topic), self._cluster.partition(at)
         is_there = topic is not None and held is not None and not topic.is_queued_for_deletion
         places = places_of(held.assignment, held.state) if is_there and held is not None else ()
-        self._room.fly(at, places)
+        self._turns.room.fly(at, places)
         if places:
             self._flying.setdefault(at.topic, {})[at.partition] = None
         elif at.topic in self._flying:
@@ -294,13 +270,11 @@ class MoveQueue(TopicDuty):
         if topic is None or has_begun:
             self._forget(at)
         else:
-            self._stand(at)
+            self._turns.stand(at)
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed limits. What is in flight goes on, also beyond them."""
-        self._room.adjust(self._shared.settings)
-        self._gates.adjust(before)
-        self._lines.open_all()
+        self._turns.adjust(before, out)
 
     # ---- who is next ----------------------------------------------------------------------------------------
 
@@ -308,59 +282,27 @@ class MoveQueue(TopicDuty):
         """Call the moves that may begin; their topics' steps follow in this turn. Remove what belongs to no topic."""
         if not self._leads:
             return ()
-        self._gates.look_for_brokers()
-        self._gates.say(out, is_anything_waiting=bool(self._waiting))
+        self._turns.gates.look_for_brokers()
+        self._turns.gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
-            self._call(out)
-        if self._aside and not self._is_alarm_set:
+            self._turns.call(out)
+        if self._turns.aside and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(TryAside(), out.now + ASIDE_S)
         return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
 
-    def _call(self, out: Outbox) -> None:
-        for place in self._lines.waited_for(ABSENT):
-            if not self._obstacles.is_closed(place):
-                self._lines.open(place)
-        for place in self._gates.opened():
-            self._lines.open(place)
-        for _ in range(CALLED_A_TURN):
-            found = self._patience.next() or self._lines.next(self._obstacles.has_room)
-            if found is None:
-                return
-            at, places = found
-            self._lines.leave(at)
-            if self._shared.transactions.is_waiting(topic_subject(at.topic)):
-                self._aside[at] = None  # its topic is not written now: it must not keep room from others
-                continue
-            self._room.reserve(at, places)
-            self._called[at] = None
-            self._shared.agenda.add(at.topic, (at.partition,))
-        out.wake(Again(), out.now)
-
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Try again what could not begin."""
-        self._is_alarm_set = False
-        for at in tuple(self._aside):
-            self._stand(at)
-
-    def _stand(self, at: TopicPartition) -> None:
-        """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
-        waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
-        places = self._obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
-        may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
-        if waiter is not None and may_stand and self._lines.stands(at, waiter.order, places):
+        """Try again what could not begin; or a window opens or shuts."""
+        if isinstance(alarm, HoursChange):
+            self._turns.hours.look(out)
             return
-        self._withdraw(at)
-        if waiter is not None and may_stand:
-            self._lines.stand(at, waiter.order, places)
+        self._is_alarm_set = False
+        self._turns.stand_up()
 
-    def _withdraw(self, at: TopicPartition) -> None:
-        self._lines.leave(at)
-        self._patience.forget(at)
-        self._aside.pop(at, None)
-        if at in self._called:
-            del self._called[at]
-            self._room.release(at)
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Take in the time of the wall clock."""
+        if isinstance(report, ClockShown):
+            self._turns.hours.show(report.unix_ms, out)
 
     # ---- deciding -------------------------------------------------------------------------------------------
 
@@ -402,7 +344,7 @@ class MoveQueue(TopicDuty):
             step.notices.append(Notice(OVERTAKEN, text))
             self.drop(step, at, text)
             return
-        if at in self._called:
+        if at in self._turns.called:
             self._begin(step, case, move.to)
 
     def _begin(self, step: Step, case: Case, target: Replicas) -> None:
@@ -412,7 +354,7 @@ class MoveQueue(TopicDuty):
             self.drop(step, at, f"{at} no longer waits to move to {listed(target)}: it is there, or on its way")
         elif isinstance(outcome, Change):
             if pausing.holds_back(case, self._cluster, outcome):
-                self._stand(at)
+                self._turns.stand(at)
             elif self.may_begin(step, case, outcome):
                 why = f"{outcome.why}; it has waited"
                 step.planned.take(at.partition, Change(why, outcome.assignment, outcome.state, outcome.owed))
@@ -422,6 +364,8 @@ class MoveQueue(TopicDuty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """Write what waits from now on, and no longer; what another rule has moved is waited for from there."""
         waiting = self._waiting.get(step.name)
+        if self._turns.are_uncalled:
+            out.wake(Again(), out.now)
         if waiting is None and step.name not in self._plans:
             return
         plan = self._plan(step)
@@ -440,12 +384,12 @@ class MoveQueue(TopicDuty):
         is_sent = is_decided and bool(step.atoms) and step.waits_for is None
         if plan is not None and (plan.step is not step or not is_sent):
             self._end(step.name)
-        for number in step.numbers if self._called else ():
+        for number in step.numbers if self._turns.called else ():
             at = TopicPartition(step.name, number)
             is_touched = step.draft is not None and step.draft.touches(number)
-            if at in self._called and not (is_sent and is_touched):
-                self._withdraw(at)
-                self._aside[at] = None
+            if at in self._turns.called and not (is_sent and is_touched):
+                self._turns.withdraw(at)
+                self._turns.aside[at] = None
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """See what became of the moves that were to begin: from now on ZooKeeper shows the room they take."""
@@ -457,7 +401,7 @@ class MoveQueue(TopicDuty):
         plan = self._plans.pop(name)
         for at in plan.begun:
             self._see(at)
-            self._room.release(at)
+            self._turns.room.release(at)
             waiter = self._waiter(at)
             if waiter is not None and waiter.door is Door.REQUEST and self._cluster.waiting_move(at) is None:
                 self._forget(at)
@@ -480,7 +424,7 @@ class MoveQueue(TopicDuty):
         self._waiting.setdefault(at.topic, {})[at.partition] = waiter
 
     def _forget(self, at: TopicPartition) -> None:
-        self._withdraw(at)
+        self._turns.forget(at)
         of_topic = self._waiting.get(at.topic)
         if of_topic is not None:
             of_topic.pop(at.partition, None)
@@ -489,10 +433,8 @@ class MoveQueue(TopicDuty):
 
     def held_up(self) -> tuple[str, ...]:
         """What in the cluster keeps moves from beginning."""
-        return self._gates.held_up()
+        return self._turns.gates.held_up()
 
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""
-        aside, is_paused = len(self._aside) + len(self._called), self._cluster.pause is not None
-        waiting = figures(self._lines.sizes, self._room, aside, is_paused=is_paused)
-        return {**waiting, **self._gates.figures()}
+        return self._turns.figures()

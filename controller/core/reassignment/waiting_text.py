@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.core.reassignment.places import ABSENT, AWAY, CLUSTER, INTO, MIN_ISR, OUT, THE_CLUSTER, Place, Room
+from controller.core.reassignment.places import (
+    ABSENT,
+    AWAY,
+    CLUSTER,
+    HOURS,
+    INTO,
+    MIN_ISR,
+    OUT,
+    THE_CLUSTER,
+    Place,
+    Room,
+)
 from controller.core.state.waiting_znodes import Door
 from controller.core.steps.change import listed
 from zk_layout.ids import Replicas, TopicPartition
@@ -20,6 +31,7 @@ MEASURES = {
     ABSENT: "waiting_moves_absent",
     MIN_ISR: "waiting_moves_min_isr",
     AWAY: "waiting_moves_brokers",
+    HOURS: "waiting_moves_windows",
     PAUSED: "waiting_moves_paused",
 }
 
@@ -28,6 +40,8 @@ def reason(obstacle: Place | None, room: Room, state: str) -> str:
     """What a move waits for that stands behind this place, or behind none; `state` is what is wrong elsewhere."""
     if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY):
         return state or "whether all partitions are in sync is not known yet"
+    if obstacle is not None and obstacle.kind == HOURS:
+        return "none begins outside of reassignment.moves.windows"
     if obstacle is not None and obstacle.kind == ABSENT:
         return f"broker {obstacle.broker} is not alive"
     if obstacle is not None and obstacle.kind in (INTO, OUT):
@@ -55,6 +69,6 @@ def figures(sizes: Mapping[Place, int], room: Room, aside: int, *, is_paused: bo
     found = dict.fromkeys(MEASURES, 0)
     found[CLUSTER] = aside
     for place, size in sizes.items():
-        is_own = place.kind in (ABSENT, MIN_ISR, AWAY) or (place.kind in (INTO, OUT) and room.is_full(place))
+        is_own = place.kind in (ABSENT, MIN_ISR, AWAY, HOURS) or (place.kind in (INTO, OUT) and room.is_full(place))
         found[PAUSED if is_paused else place.kind if is_own else CLUSTER] += size
     return {MEASURES[what]: count for what, count in found.items()}

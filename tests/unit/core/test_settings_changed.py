@@ -12,6 +12,7 @@ from controller.core.machine import Machine
 from controller.core.messages.events import Loaded, SettingsChanged
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import ADJUSTABLE, MachineSettings, TopicDefaults, adjusted
+from controller.core.windows import Window
 from tests.unit.core.builders import EPOCH, OWN
 from tests.unit.traps.play import Play, some
 
@@ -199,7 +200,9 @@ OTHERS: Mapping[str, Any] = {
     "moves_into_broker": 1,
     "moves_need_brokers": True,
     "moves_need_min_isr": True,
+    "moves_order": ("round-robin",),
     "moves_out_of_broker": 1,
+    "moves_windows": (Window((0,), 0, 1),),
     "quota_window_s": 1.0,
     "rebalance_every_s": 1.0,
     "shutdown_redundancy": 1,

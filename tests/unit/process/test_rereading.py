@@ -40,6 +40,8 @@ AT_FIRST = {
     "http.port": "0",
 }
 OTHERS: Mapping[str, str] = {
+    "reassignment.moves.order": "round-robin",
+    "reassignment.moves.windows": "Mon-Fri 22:00-06:00 Europe/Berlin",
     "zookeeper.connect": "other:2181",
     "zookeeper.connection.timeout.ms": "1000",
     "zookeeper.ssl.client.enable": "false",
@@ -199,6 +201,8 @@ WHERE: Mapping[str, Callable[[Process], object]] = {
     "reassignment.moves.at.once": of_machine("moves_at_once"),
     "reassignment.moves.into.broker": of_machine("moves_into_broker"),
     "reassignment.moves.out.of.broker": of_machine("moves_out_of_broker"),
+    "reassignment.moves.order": of_machine("moves_order"),
+    "reassignment.moves.windows": of_machine("moves_windows"),
     "reassignment.moves.wait.for.min.isr": of_machine("moves_need_min_isr"),
     "reassignment.moves.wait.for.brokers": of_machine("moves_need_brokers"),
     "reassign.partitions.status.min.retention.ms": of_machine("status_retention_ms"),

@@ -1,0 +1,180 @@
+"""Whose turn is it among the moves that wait?
+
+A move stands in a line, is called when there is room for it, and steps aside if it cannot begin although it was called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from controller.core.messages.events import Again
+from controller.core.messages.outbox import Outbox
+from controller.core.reassignment.gates import Gates
+from controller.core.reassignment.hours import Hours
+from controller.core.reassignment.lines import Lines
+from controller.core.reassignment.obstacles import Obstacles
+from controller.core.reassignment.order import Order
+from controller.core.reassignment.patience import Patience
+from controller.core.reassignment.places import ABSENT, HOURS, NOWHERE, THE_CLUSTER, Places, Room
+from controller.core.reassignment.waiting_text import figures
+from controller.core.settings import MachineSettings
+from controller.core.state.waiting_znodes import Waiter
+from controller.core.transactions.proposal import topic_subject
+from controller.core.turn.shared import Shared
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
+
+CALLED_A_TURN = 1_000
+ASIDE_S = 10.0
+
+
+class Turns:
+    """The lines of one term, and the room that moves take."""
+
+    def __init__(self, shared: Shared, waiting: Mapping[TopicName, Mapping[PartitionId, Waiter]]) -> None:
+        """Begin without lines; `waiting` are the moves that wait, as others note them."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._waiting = waiting
+        self.gates = Gates(shared)
+        self.hours = Hours(shared)
+        self.room = Room(shared.settings, lambda place: self._lines.open(place))  # noqa: PLW0108 (the lines come after it)
+        self.obstacles = Obstacles(shared.cluster, self.room, self.gates, self.hours)
+        self._patience = Patience(self.room, self.obstacles.is_possible)
+        self._lines = Lines(self.obstacles.first, self.obstacles.is_closed, self._patience.lost)
+        self._order = Order(shared.settings, self.gates.is_below_min_isr)
+        # Those whose turn it is: their topic's next step begins them.
+        self.called: dict[TopicPartition, None] = {}
+        # Those that could not begin although there was room: they are tried again.
+        self.aside: dict[TopicPartition, None] = {}
+        # Whether some stand in a line since the last call, perhaps although there is room for them.
+        self.are_uncalled = False
+        # Those whose rank or places may be others since the settings have changed.
+        self._again: Iterator[TopicPartition] = iter(())
+        self._is_again = False
+
+    def __contains__(self, at: TopicPartition) -> bool:
+        """Whether a move stands in a line."""
+        return at in self._lines
+
+    @property
+    def is_on(self) -> bool:
+        """Whether moves may have to wait."""
+        return self.room.is_limited or self.gates.is_on or self.hours.are_set
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Count by the changed settings. What is in flight goes on, also beyond them."""
+        settings = self._shared.settings
+        self.room.adjust(settings)
+        self.gates.adjust(before)
+        self.hours.look(out)
+        self._lines.open_all()
+        if settings.moves_order != before.moves_order:
+            self._order.adjust(settings)
+            every = [TopicPartition(name, n) for name, waiting in self._waiting.items() for n in waiting]
+            self._again, self._is_again = iter(every), True
+
+    def may_begin(self, at: TopicPartition, places: Places) -> bool:
+        """Whether a move may begin that is not in flight; one that may not loses its turn.
+
+        What nobody has called may begin if it need not go behind others, and no order is to be kept.
+        """
+        is_called = at in self.called
+        if is_called:
+            del self.called[at]
+        self.room.release(at)
+        is_alone = len(self._lines) == (at in self._lines) and not self._order.is_on
+        is_closed = self.obstacles.first(places) is not None or self.room.is_full(THE_CLUSTER)
+        if (is_called or is_alone) and not is_closed:
+            return True
+        if is_called:
+            self.stand(at)
+        return False
+
+    def call(self, out: Outbox) -> None:
+        """Call those that may begin now."""
+        self.are_uncalled = False
+        self._stand_all_again(out)
+        for place in (*self._lines.waited_for(ABSENT), *self._lines.waited_for(HOURS)):
+            if not self.obstacles.is_closed(place):
+                self._lines.open(place)
+        for place in self.gates.opened():
+            self._lines.open(place)
+        for _ in range(CALLED_A_TURN):
+            found = self._next()
+            if found is None:
+                return
+            at, places = found
+            self._lines.leave(at)
+            if self._shared.transactions.is_waiting(topic_subject(at.topic)):
+                self.aside[at] = None  # its topic is not written now: it must not keep room from others
+                continue
+            self._order.begins(at)
+            self.room.reserve(at, places)
+            self.called[at] = None
+            self._shared.agenda.add(at.topic, (at.partition,))
+        out.wake(Again(), out.now)
+
+    def _next(self) -> tuple[TopicPartition, Places] | None:
+        self._order.favour_oldest(self._lines, self._favour)
+        return self._patience.next() or self._lines.next(self.obstacles.has_room)
+
+    def _favour(self, at: TopicPartition) -> bool:
+        places = self._lines.places(at)
+        self._patience.lost(at, places)
+        return self.obstacles.is_possible(places)
+
+    def _stand_all_again(self, out: Outbox) -> None:
+        some = list(islice(self._again, CALLED_A_TURN)) if self._is_again else []
+        self.stand_again(some)
+        self._is_again = len(some) == CALLED_A_TURN
+        if self._is_again:
+            out.wake(Again(), out.now)
+
+    def stand_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """What those in line must wait for, or how soon it is their turn, may be something else now."""
+        for at in partitions:
+            if at in self._lines:
+                self.stand(at)
+
+    def stand_up(self) -> None:
+        """Try again what could not begin."""
+        for at in tuple(self.aside):
+            self.stand(at)
+
+    def stand(self, at: TopicPartition) -> None:
+        """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
+        waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
+        places = self.obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
+        rank = self._order.rank(at, waiter.order) if waiter is not None else ()
+        may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
+        if may_stand and self._lines.stands(at, rank, places):
+            return
+        self.withdraw(at)
+        if waiter is not None and may_stand:
+            self.are_uncalled = self._order.is_on
+            self._lines.stand(at, rank, places)
+            self._order.stands(at, waiter.order)
+
+    def withdraw(self, at: TopicPartition) -> None:
+        """Let a move stand nowhere, and keep no room for it."""
+        self._lines.leave(at)
+        self._patience.forget(at)
+        self.aside.pop(at, None)
+        if at in self.called:
+            del self.called[at]
+            self.room.release(at)
+
+    def forget(self, at: TopicPartition) -> None:
+        """A move waits no longer."""
+        self.withdraw(at)
+        self._order.forget(at)
+
+    def _waiter(self, at: TopicPartition) -> Waiter | None:
+        of_topic = self._waiting.get(at.topic)
+        return None if of_topic is None else of_topic.get(at.partition)
+
+    def figures(self) -> dict[str, float]:
+        """How many moves wait, and for what."""
+        aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
+        return {**figures(self._lines.sizes, self.room, aside, is_paused=is_paused), **self.gates.figures()}
