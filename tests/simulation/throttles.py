@@ -107,7 +107,7 @@ class Throttles:
             number_and_broker = [tuple(map(int, entry.split(":"))) for entry in record.ours]
             receiving |= {BrokerId(broker) for _, broker in number_and_broker}
             over = [(n, b) for n, b in number_and_broker if not self._may_receive(topic, PartitionId(n), BrokerId(b))]
-            if over and not self.world.refusals.excuse(topic) & Concern.MOVING:
+            if over and not self.world.refusals.excuse(topic) & (Concern.MOVING | Concern.THROTTLING):
                 return f"still throttled, though nothing is copied: {over} of {name}"
         for name in nodes[BROKERS].children:
             if BrokerId(int(name)) not in receiving:
