@@ -16,6 +16,7 @@ from controller.core.state.topics import Partition
 from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
+from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -113,7 +114,8 @@ class Gates:
         ]
         is_short = any(self._is_short(one, assignment, live) for one, assignment in every)
         hosting = {r for topic in checker.topics.values() for a in topic.partitions.values() for r in a.replicas}
-        is_away = bool(hosting - live - {*self.world.controllers})
+        recorded = checker.read(ControllerIdsAddress.path)
+        is_away = bool(hosting - live - {*(recorded.ids if isinstance(recorded, ControllerIds) else ())})
         assignment = checker.topics[at.topic].partitions[at.partition]
         able = [r for r in target if r in live and not self.world.brokers[r].is_offline(at)]
         if self._is_short(at, assignment, live) and len(able) >= min(MIN_ISR, len(target)):

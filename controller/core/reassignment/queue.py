@@ -26,7 +26,7 @@ from controller.core.reassignment.obstacles import Obstacles
 from controller.core.reassignment.patience import Patience
 from controller.core.reassignment.places import ABSENT, NOWHERE, THE_CLUSTER, Room, places_of
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
-from controller.core.reassignment.waiting_text import figures, overtaken, superseded
+from controller.core.reassignment.waiting_text import figures, on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
@@ -395,7 +395,7 @@ class MoveQueue(TopicDuty):
             return
         target = held.assignment.target
         if target == move.to:
-            self.drop(step, at, f"{at} no longer waits to move to {listed(move.to)}: it is there, or on its way")
+            self.drop(step, at, on_its_way(at, move.to))
             return
         if {*target} != {*move.former}:
             text = overtaken(at, move, target)
@@ -409,7 +409,7 @@ class MoveQueue(TopicDuty):
         at = case.at
         outcome = rule.begin(case, self._cluster, target)
         if outcome is None:
-            self.drop(step, at, f"{at} no longer waits to move to {listed(target)}: it is there, or on its way")
+            self.drop(step, at, on_its_way(at, target))
         elif isinstance(outcome, Change):
             if pausing.holds_back(case, self._cluster, outcome):
                 self._stand(at)
@@ -426,9 +426,14 @@ class MoveQueue(TopicDuty):
             return
         plan = self._plan(step)
         for number in step.planned.assigned:
-            move = self._cluster.waiting_move(TopicPartition(step.name, number))
+            at = TopicPartition(step.name, number)
+            move = self._cluster.waiting_move(at)
             assignment = step.planned.assignment_of(number)
-            if move is not None and assignment is not None and number not in plan.changed:
+            if move is None or assignment is None or number in plan.changed:
+                continue
+            if assignment.target == move.to:
+                plan.drop(number, on_its_way(at, move.to))
+            else:
                 plan.follow(number, move, assignment.target)
         writes = part_writes(step.topic, plan, self._state, self._cluster)
         step.planned.along.extend(writes)
