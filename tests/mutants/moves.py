@@ -88,6 +88,14 @@ MUTANTS = (
         unseen="such moves wait in one world of thirty",
     ),
     Mutant(
+        "lets what waits for a healthy cluster wait on once it is known to be one",
+        QUEUE,
+        "self._lines.waited_for(ABSENT, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT)",
+        (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
+        unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
         "lets a move that needs several places be passed over for ever",
         LINES,
         "PATIENCE = 10\n",

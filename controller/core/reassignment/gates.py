@@ -27,7 +27,6 @@ class Gates:
         self._min_isr = MinIsr(shared)
         self._min_isr.look(is_wanted=shared.settings.moves_need_min_isr)
         self._away: tuple[BrokerId, ...] = ()
-        self._shut: dict[Place, None] = {}
         self._said = ""
 
     @property
@@ -74,12 +73,6 @@ class Gates:
             return bool(self._away)
         needed = self._shared.settings.moves_need_min_isr
         return needed and (not self._min_isr.is_known or bool(self._min_isr.count))
-
-    def opened(self) -> list[Place]:
-        """What moves need no longer wait for, and had to at the last call."""
-        opened = [place for place in self._shut if not self.is_shut(place)]
-        self._shut = {place: None for place in (IN_SYNC, ALL_THERE) if self.is_shut(place)}
-        return opened
 
     def sentence(self) -> str:
         """What moves wait for; empty if for nothing, or if that is not known yet."""

@@ -24,7 +24,7 @@ from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.obstacles import Obstacles
 from controller.core.reassignment.patience import Patience
-from controller.core.reassignment.places import ABSENT, NOWHERE, THE_CLUSTER, Room, places_of
+from controller.core.reassignment.places import ABSENT, AWAY, MIN_ISR, NOWHERE, THE_CLUSTER, Room, places_of
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
 from controller.core.reassignment.waiting_text import figures, on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
@@ -318,11 +318,9 @@ class MoveQueue(TopicDuty):
         return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
 
     def _call(self, out: Outbox) -> None:
-        for place in self._lines.waited_for(ABSENT):
+        for place in self._lines.waited_for(ABSENT, MIN_ISR, AWAY) if self._obstacles.has_room() else ():
             if not self._obstacles.is_closed(place):
                 self._lines.open(place)
-        for place in self._gates.opened():
-            self._lines.open(place)
         for _ in range(CALLED_A_TURN):
             found = self._patience.next() or self._lines.next(self._obstacles.has_room)
             if found is None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.messages.effects import Effect, Read
 from tests.unit.core.test_move_queue import FOLDER, LEGACY, arrive, moving, waiting
 from tests.unit.traps.play import Play, some
+from zk_layout.ids import TopicName
+from zk_layout.znodes.configs import TopicConfigAddress
 
 MIN_ISR = "set moves_need_min_isr=true"
 BROKERS = "set moves_need_brokers=true"
@@ -276,4 +279,28 @@ def test_a_child_of_the_folder_waits_there() -> None:
     assert moving(play) == []
 
     play.do("isr sales-0 1,2")
+    assert moving(play) == [0]
+
+
+def test_an_entry_begins_that_was_found_before_it_was_known_whether_the_cluster_is_healthy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play, entry = gated(), '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
+    theatre, withheld = play.theatre, list[Effect]()
+    carry_out = theatre._carry_out_one
+
+    def withhold(effect: Effect) -> None:
+        is_of_settings = isinstance(effect, Read) and TopicConfigAddress(TopicName("sales")) in effect.addresses
+        withheld.append(effect) if is_of_settings else carry_out(effect)
+
+    monkeypatch.setattr(theatre, "_carry_out_one", withhold)
+    play.do("isr sales-0 1,2", f"znode {LEGACY} {entry}")
+    assert withheld
+    assert moving(play) == []
+
+    for effect in withheld:
+        carry_out(effect)
+    theatre.run()
+    play.do("time +5s")
+
     assert moving(play) == [0]
