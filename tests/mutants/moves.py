@@ -20,6 +20,7 @@ LINES = "controller/core/reassignment/lines.py"
 GATES = "controller/core/reassignment/gates.py"
 SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
+THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
 
 MUTANTS = (
@@ -94,6 +95,22 @@ MUTANTS = (
         "self._lines.waited_for(ABSENT)",
         (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
         unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "lets a cure wait on once it is one because a broker came or went",
+        QUEUE,
+        "        self._stand_again(some)\n",
+        "        self._stand_again(())\n",
+        (unit("gates"),),
+        unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "takes settings that were read before it wrote them for another process' write",
+        THROTTLE_ZNODES,
+        "if newest is not None and is_newer(newest",
+        "if newest is None and is_newer(fact",
+        (unit("throttles"),),
+        unseen="two reads of the same settings are under way in one world of 2,000",
     ),
     Mutant(
         "lets a move that needs several places be passed over for ever",

@@ -5,6 +5,8 @@ What is in flight goes on. A move that cures what keeps others from beginning is
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.min_isr import MinIsr
 from controller.core.reassignment.places import AWAY, MIN_ISR, Place, Places
@@ -27,6 +29,7 @@ class Gates:
         self._min_isr = MinIsr(shared)
         self._min_isr.look(is_wanted=shared.settings.moves_need_min_isr)
         self._away: tuple[BrokerId, ...] = ()
+        self._live: Set[BrokerId] | None = None
         self._said = ""
 
     @property
@@ -54,6 +57,13 @@ class Gates:
         if self._shared.settings.moves_need_brokers:
             hosting = (b for b, count in cluster.replica_counts.items() if count and b not in cluster.controllers)
             self._away = tuple(sorted(b for b in hosting if not cluster.is_live(b)))
+
+    def came_or_went(self) -> Set[BrokerId]:
+        """The brokers that have become live or not since the last call: some moves are cures now, or no longer."""
+        live = frozenset(self._cluster.live_brokers()) if self.is_on else None
+        changed = frozenset() if live is None or self._live is None else live ^ self._live
+        self._live = live
+        return changed
 
     def before(self, at: TopicPartition, target: Replicas) -> Places:
         """What a move must wait for that copies: nothing if it cures its own partition, and not for brokers if it takes

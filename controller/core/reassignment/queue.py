@@ -9,7 +9,7 @@ Source: KIP-455 "Internal Batching", which leaves limits to the controller and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import Enum
 from itertools import islice
 
@@ -34,7 +34,7 @@ from controller.core.steps.change import Case, Change, listed
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Outcome, Proposal, topic_subject
 from controller.core.turn.shared import Shared
-from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
 
 PARTS_A_TURN = 30
@@ -72,6 +72,8 @@ class MoveQueue(TopicDuty):
         self._called: dict[TopicPartition, None] = {}
         # Those that could not begin although there was room: they are tried again.
         self._aside: dict[TopicPartition, None] = {}
+        # Those that may have to wait for something else since a broker came or went.
+        self._doubted: dict[TopicPartition, None] = {}
         self._leads = not shared.settings.is_observing
         self._is_alarm_set = False
         self._plans: dict[TopicName, Plan] = {}
@@ -309,6 +311,7 @@ class MoveQueue(TopicDuty):
         if not self._leads:
             return ()
         self._gates.look_for_brokers()
+        self._look_again(out)
         self._gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
             self._call(out)
@@ -316,6 +319,25 @@ class MoveQueue(TopicDuty):
             self._is_alarm_set = True
             out.wake(TryAside(), out.now + ASIDE_S)
         return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
+
+    def _look_again(self, out: Outbox) -> None:
+        if changed := self._gates.came_or_went():
+            self._doubted.update(dict.fromkeys(self._concerned(changed)))
+        some = list(islice(self._doubted, CALLED_A_TURN))
+        for at in some:
+            del self._doubted[at]
+        self._stand_again(some)
+        if self._doubted:
+            out.wake(Again(), out.now)
+
+    def _concerned(self, brokers: Set[BrokerId]) -> Iterator[TopicPartition]:
+        """The moves that come from or go to any of these brokers. Passes over all that wait."""
+        for name, waiting in self._waiting.items():
+            for number, waiter in waiting.items():
+                held = self._cluster.partition(TopicPartition(name, number))
+                replicas = () if held is None else held.assignment.replicas
+                if not brokers.isdisjoint((*waiter.to, *replicas)):
+                    yield TopicPartition(name, number)
 
     def _call(self, out: Outbox) -> None:
         for place in self._lines.waited_for(ABSENT, MIN_ISR, AWAY) if self._obstacles.has_room() else ():

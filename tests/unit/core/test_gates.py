@@ -215,6 +215,24 @@ def test_a_move_that_takes_a_replica_off_a_broker_that_is_away_begins() -> None:
 # ---- what is said ---------------------------------------------------------------------------------------------
 
 
+def test_a_move_that_waits_becomes_a_cure_when_a_broker_of_its_target_returns() -> None:
+    play = gated("isr sales-0 1", "ask reassign orders-0 to=1,3,2", "broker 3 dies", "broker 2 dies", "time +1s")
+    assert moving(play) == []
+
+    play.do("broker 3 returns")
+
+    assert moving(play) == [0]
+
+
+def test_a_move_that_waits_becomes_a_cure_when_the_broker_goes_that_it_leaves() -> None:
+    play = gated("isr orders-0 1", "broker 3 dies", "ask reassign orders-0 to=1,4", gate=BROKERS)
+    assert moving(play) == []
+
+    play.do("broker 2 dies")
+
+    assert moving(play) == [0]
+
+
 def test_each_change_is_said_once() -> None:
     play = gated()
     assert some(play.do("isr sales-0 1"), "notice") == []  # nothing waits
