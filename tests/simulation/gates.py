@@ -17,7 +17,7 @@ from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
-from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ class Gates:
         is_away = self.need_brokers and any(self._away(state))
         term.away_since = (now if term.away_since is None else term.away_since) if is_away else None
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
-        returned = self._returned(term, state)
+        returned, leaderless = self._returned(term, state), _leaderless(commits)
         for at, held, to in _begun(commits, state):
-            if _is_short(held, state.brokers.keys() - returned) or self._is_put_right(held):
+            is_cure = at in leaderless or _is_short(held, state.brokers.keys() - returned)
+            if is_cure or self._is_put_right(held):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
@@ -151,6 +152,18 @@ def _is_short(held: Partition, live: Set[BrokerId]) -> bool:
     assignment = held.assignment
     should = min(len(assignment.original), len(assignment.target))
     return held.state is None or held.state.leader not in live or len(held.state.isr) < should
+
+
+def _leaderless(commits: list[Commit]) -> set[TopicPartition]:
+    """The partitions of which these decisions know that no replica can lead them."""
+    return {
+        TopicPartition(write.address.topic, write.address.partition)
+        for commit in commits
+        for write in commit.writes
+        if isinstance(write.address, StateAddress)
+        and isinstance(value := getattr(write, "value", None), PartitionState)
+        and value.leader == NO_LEADER
+    }
 
 
 def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:
