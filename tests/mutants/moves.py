@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "lets go when one replica of the target is in sync",
         STAGE,
-        "if set(target).issubset(state.isr):",
-        "if any(r in state.isr for r in target):",
+        "is_caught_up = {*target}.issubset(isr)",
+        "is_caught_up = any(r in isr for r in target)",
         (law("assignment_arithmetic"),),
     ),
     Mutant(

@@ -328,7 +328,7 @@ class Steps(Duty):
                 if step.draft is not None and (unclean := step.draft.unclean_elections()):
                     out.measured("unclean_elections", unclean)
                 self._quarantines.note_success(step.name, has_written=True)
-                agenda.add(step.name, step.numbers)
+                agenda.add(step.name, step.unfinished)
             case Refused(is_waiting, about, may_be_written):
                 done, left = self._carried_out(step, out) if may_be_written else ([], step.accepted)
                 self._grant(done, out)
@@ -454,11 +454,16 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
 
 
 def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
-    """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens."""
-    state = held.state
-    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.unannounced:
+    """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens.
+
+    Nothing happens to a move either while a replica that it adds catches up.
+    """
+    state, assignment = held.state, held.assignment
+    if state is None or at.partition in topic.deletions or at in cluster.unannounced:
         return False
-    brokers, replicas = cluster.brokers, held.assignment.replicas
+    if assignment.is_moving and all(r in state.isr for r in assignment.adding):
+        return False
+    brokers, replicas = cluster.brokers, assignment.replicas
     if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):
         return False
     if state.leader not in brokers or state.leader not in replicas:
