@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from itertools import chain
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import assert_never
 
@@ -261,8 +261,17 @@ class ClusterState:
                 raise TypeError(f"{event} is nothing that is read")
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
-        """Fold in several facts."""
-        for fact in facts:
+        """Fold in several facts: the same as one `apply` each, but faster for a topic's states in a row."""
+        for name, of_topic in groupby(facts, key=_topic_of_state):
+            if name is None or self.unreadable.malformed:
+                for fact in of_topic:
+                    self.apply(fact)
+            else:
+                self._apply_states(name, tuple(of_topic))
+
+    def _apply_states(self, name: TopicName, facts: tuple[Fact, ...]) -> None:
+        self.writer_epochs.saw_all(facts)
+        for fact in self.topics.apply_first_states(name, facts):
             self.apply(fact)
 
     def apply(self, fact: Fact) -> None:  # noqa: C901, PLR0915 (one flat match over the closed union of znodes)
@@ -428,6 +437,11 @@ class ClusterState:
         if isinstance(fact.address, AclAddress):
             fate = "what it might deny is denied until it is repaired"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))
+
+
+def _topic_of_state(fact: Fact) -> TopicName | None:
+    address = fact.address
+    return address.topic if isinstance(address, StateAddress) else None
 
 
 def _is_of_topic(path: str) -> bool:
