@@ -78,7 +78,8 @@ class MachineSettings(Struct, frozen=True):
         `moves_at_once`, `moves_into_broker` and `moves_out_of_broker` limit the moves that copy and are in flight; None
         is no limit. `moves_need_min_isr`, `moves_need_brokers`: no move begins that copies while a partition is offline
         or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
-        topics that have none of their own.
+        topics that have none of their own. `keeps_move_records`: what each request moved, from where, is kept with its
+        status.
     """
 
     own_id: BrokerId
@@ -115,6 +116,7 @@ class MachineSettings(Struct, frozen=True):
     moves_need_min_isr: bool = False
     moves_need_brokers: bool = False
     min_insync_replicas: int = 1
+    keeps_move_records: bool = False
 
 
 ADJUSTABLE = frozenset(

@@ -77,6 +77,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_out_of_broker=values.number("reassignment.moves.out.of.broker") or None,
         moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),
         moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
+        keeps_move_records=values.flag("reassignment.records.enable"),
     )
 
 

@@ -22,8 +22,48 @@ SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
+STATUS_ZNODES = "controller/core/progress/status_znodes.py"
 
 MUTANTS = (
+    Mutant(
+        "records where a partition is for where it was aimed",
+        MOVES,
+        "() if held is None else held.assignment.target)",
+        "() if held is None else held.assignment.replicas)",
+        (story("requests_are_recorded"),),
+    ),
+    Mutant(
+        "deletes records while it may not read which statuses there are",
+        STATUS_ZNODES,
+        "if reassignment_status.ROOT in unreadable:",
+        "if False:",
+        (unit("move_records"),),
+        unseen="in worlds the statuses can always be listed",
+    ),
+    Mutant(
+        "deletes the status of a request and leaves its records",
+        STATUS_ZNODES,
+        "yield self._proposal(_subject(request), Atom(status, (why,), before=records), _Memo(request))",
+        "yield self._proposal(_subject(request), Atom(status, (why,)), _Memo(request))",
+        (story("requests_are_recorded"),),
+        unseen="records without a status are deleted afterwards",
+    ),
+    Mutant(
+        "gives the id of records that have no status to another request",
+        "controller/core/state/statuses.py",
+        "while request in self.kept or request in self.records:",
+        "while request in self.kept:",
+        (unit("move_records"),),
+        unseen="the id is refused, and the records are deleted before the next attempt",
+    ),
+    Mutant(
+        "gives a request no id as long as ZooKeeper refuses its records",
+        STATUS_ZNODES,
+        ">= TRIES_WITH_RECORDS:",
+        ">= 1_000:",
+        (unit("move_records"),),
+        unseen="worlds let every child of a folder be created",
+    ),
     Mutant(
         "waits for a deletion as long as when the wait began, whatever the settings say since",
         REMOVAL,

@@ -93,6 +93,7 @@ class Moves(TopicDuty):
         is_throttled = self._throttles.ask(asked.call, request)
         take_in = self._long_requests.hold if is_throttled else self._long_requests.open
         take_in(asked.call, request, items, len(wanted), out)
+        self._shared.requests.note_caller(asked.call, asked.caller)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""
@@ -122,6 +123,9 @@ class Moves(TopicDuty):
             step.planned.take(number, outcome)
             if outcome.notice is not None:
                 step.notices.append(outcome.notice)
+        # What ZooKeeper says: an earlier request of this step, which the later one overrides, is never written.
+        held = step.topic.partitions.get(number)
+        self._shared.requests.note_former(item, () if held is None else held.assignment.target)
         step.accepted.append(item)
         step.requested[number] = None
         if self._queue.is_on:
