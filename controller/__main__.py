@@ -23,6 +23,7 @@ _COMMANDS = {
     "release": "controller.commands.release",
     "replay": "metrics.replay.commands.cli",
     "resume": "controller.commands.pause",
+    "rollback": "controller.reassign.rollback_command",
     "run": "controller.commands.run",
     "settings": "controller.commands.listings",
     "status": "controller.commands.status",
@@ -102,6 +103,7 @@ def main() -> None:
     Let moves begin again:         kafka-zk-controller resume --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     Plan moves of many:            kafka-zk-controller plan --help
+    Take moves back:               kafka-zk-controller rollback --help
     Find out what is wrong:        kafka-zk-controller diagnose --config controller.properties
     Look into the past:            kafka-zk-controller replay --help
     Before leaving for KRaft:      kafka-zk-controller migration --check --config controller.properties

@@ -23,6 +23,7 @@ from zk_layout.znodes import (
     delegation_tokens,
     features,
     migration,
+    move_records,
     notifications,
     partition_state,
     pause,
@@ -62,6 +63,7 @@ Address = (
     | challenge.ChallengeAddress
     | features.FeatureAddress
     | migration.MigrationAddress
+    | move_records.MoveRecordsAddress
     | pause.PauseAddress
     | replica_deletions.ReplicaDeletionsAddress
     | waiting_moves.WaitingMovesAddress
@@ -99,6 +101,7 @@ Value = (
     | configs.Config
     | features.Features
     | migration.Migration
+    | move_records.MoveRecords
     | pause.Pause
     | replica_deletions.ReplicaDeletions
     | waiting_moves.WaitingMoves
@@ -214,6 +217,9 @@ _ROWS = (
         throttles.ThrottledTopicAddress, throttles.ThrottledTopic, throttles.decode_topic, throttles.encode_topic),
     Family(rf"{throttles.BROKERS}/{_NUMBER}",
         throttles.ThrottledBrokerAddress, throttles.ThrottledBroker, throttles.decode_broker, throttles.encode_broker),
+    Family(rf"{move_records.ROOT}/(0|[1-9][0-9]{{0,9}})-{_NUMBER}",
+        move_records.MoveRecordsAddress, move_records.MoveRecords,
+        move_records.decode, move_records.encode, move_records.address_of),
     Family(reassignments.ROOT,
         reassignments.ReassignmentsAddress, reassignments.FolderKeeper,
         reassignments.decode_keeper, reassignments.encode_keeper),

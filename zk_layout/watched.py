@@ -15,6 +15,7 @@ from zk_layout.znodes import (
     controller_ids,
     delegation_tokens,
     features,
+    move_records,
     notifications,
     pause,
     producer_ids,
@@ -46,6 +47,7 @@ PERSISTENT: Final = (
     waiting_moves.ROOT,
     throttles.TOPICS,
     throttles.BROKERS,
+    move_records.ROOT,
     reassignment_status.ROOT,
 )
 
@@ -85,7 +87,7 @@ _ALWAYS: Final = Watched(
     ),
     # A deletion requested again at once only shows in its data: the list of names never lacked it.
     families=(brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS),
-    listed_once=(waiting_moves.ROOT, throttles.TOPICS, throttles.BROKERS, reassignment_status.ROOT),
+    listed_once=(waiting_moves.ROOT, throttles.TOPICS, throttles.BROKERS, move_records.ROOT, reassignment_status.ROOT),
     paths=tuple(
         address.path
         for address in (

@@ -155,9 +155,7 @@ class Machine:
     def _fold(self, event: events.Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
             case events.Observed(facts):
-                for fact in facts:
-                    self._state.apply(fact)
-                    self._saw(fact.address, fact, out)
+                self._observe(facts, out)
             case events.ReadRefused(path, reason, address):
                 self._state.refuse(path, reason, address)
                 if address is not None:
@@ -195,6 +193,14 @@ class Machine:
             case _:
                 assert_never(event)
         self._transactions.settle(out)
+
+    def _observe(self, facts: Sequence[Fact], out: Outbox) -> None:
+        if not self._transactions.awaits_reads:
+            self._state.apply_all(facts)
+            return
+        for fact in facts:
+            self._state.apply(fact)
+            self._saw(fact.address, fact, out)
 
     def _begin(self, out: Outbox) -> None:
         self._is_loaded = True

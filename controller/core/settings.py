@@ -85,7 +85,8 @@ class MachineSettings(Struct, frozen=True):
         is no limit. `moves_need_min_isr`, `moves_need_brokers`: no move begins that copies while a partition is offline
         or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
         topics that have none of their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait
-        begin, chained. Moves that copy begin only within `moves_windows`, if there are any.
+        begin, chained. Moves that copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what
+        each request moved, from where, is kept with its status.
     """
 
     own_id: BrokerId
@@ -124,6 +125,7 @@ class MachineSettings(Struct, frozen=True):
     min_insync_replicas: int = 1
     moves_order: tuple[str, ...] = ()
     moves_windows: tuple[Window, ...] = ()
+    keeps_move_records: bool = False
 
 
 ADJUSTABLE = frozenset(

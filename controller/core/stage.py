@@ -39,17 +39,19 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
     Shape:
         Without a state the partition never had a leader: no replica has data, so none needs to catch up.
     """
-    if not assignment.is_moving:
+    adding = assignment.adding
+    if not (adding or assignment.removing):
         return Stage.SETTLED
     if state is None:
         return Stage.LETTING_GO
-    target = assignment.target
-    is_handed_over = (state.leader in target or state.leader == NO_LEADER) and set(state.isr).issubset(target)
-    if set(target).issubset(state.isr):
+    target, isr = assignment.target, state.isr
+    is_caught_up = {*target}.issubset(isr)
+    if adding and not is_caught_up:
+        return Stage.CATCHING_UP
+    is_handed_over = (state.leader in target or state.leader == NO_LEADER) and {*isr}.issubset(target)
+    if is_caught_up:
         return Stage.LETTING_GO if is_handed_over else Stage.HANDING_OVER
-    if not assignment.adding and is_handed_over and state.isr:
-        return Stage.LETTING_GO
-    return Stage.CATCHING_UP
+    return Stage.LETTING_GO if is_handed_over and isr else Stage.CATCHING_UP
 
 
 def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment:

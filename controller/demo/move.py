@@ -15,6 +15,8 @@ from controller.lab.cluster import LocalCluster
 from controller.lab.tools import KafkaTools, ToolResult
 
 _FIRST_WITH_BOOTSTRAP_SERVER = (2, 6)
+# The tool gives up by itself after a minute without an answer; the rest is for a machine that is slow to start it.
+_TOOL_WITHIN_S = 300.0
 
 
 def first_plan(brokers: Sequence[int], partitions: int) -> Plan:
@@ -75,14 +77,14 @@ class ReassignTool:
 
     def list_moves(self) -> ToolResult:
         """`--list`: the moves in progress (2.6 and later)."""
-        return self._tools.run("kafka-reassign-partitions", *self._access, "--list")
+        return self._tools.run("kafka-reassign-partitions", *self._access, "--list", timeout_s=_TOOL_WITHIN_S)
 
     def command(self, *args: str) -> list[str]:
         """The command as an operator would type it."""
         return ["kafka-reassign-partitions", *self._access, "--reassignment-json-file", str(self._plan_file), *args]
 
     def _run(self, *args: str) -> ToolResult:
-        return self._tools.run(*self.command(*args))
+        return self._tools.run(*self.command(*args), timeout_s=_TOOL_WITHIN_S)
 
 
 class Progress(Struct, frozen=True):

@@ -78,6 +78,7 @@ from controller.settings.listening import Listening
 from controller.settings.own_configs import own_configs
 from controller.wire.apis import api_name
 from controller.zk.bridge import Bridge
+from controller.zk.contact import Contact
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -212,6 +213,7 @@ class Daemon:
             troubles=troubles,
             never_claims=settings.candidacy.take_over is TakeOver.NEVER,
         )
+        self._server.show_life(Contact(lambda: self._claimant.bridge).is_lost)
         self._server.show(
             lambda: own_configs(
                 self._in_force.settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)

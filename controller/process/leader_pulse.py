@@ -1,7 +1,8 @@
 """Does the leader give a sign of life? It is asked for its versions, on a connection that is kept.
 
-Its event loop answers, so that a process that hangs gives none. What answers over a new connection, after one was lost,
-may be a process that was started again at the same address.
+Its event loop answers, so that a process that hangs gives none. One that ZooKeeper does not answer offers no versions,
+which is no sign of life either. What answers over a new connection, after one was lost, may be a process that was
+started again at the same address.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final
 from controller.connections.broker import Broken, BrokerConnection
 from controller.core.candidacy.challenger import Heard, Unheard
 from controller.core.messages.commands import LiveBroker
-from controller.server.relay import CLIENT_ID, BrokerDialer
+from controller.server.relay import BrokerDialer
+from controller.wire.api_versions import PULSE_ID
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
@@ -30,6 +32,7 @@ class LeaderPulse:
         self._dialer = dialer
         self._listener = listener
         self._connection: tuple[Endpoint, BrokerConnection] | None = None
+        self._is_reopened = False
 
     async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
         """Whether the leader answers within a moment; None if there is no way to ask it."""
@@ -43,16 +46,21 @@ class LeaderPulse:
         connection = self._connection[1]
         opened = connection.openings
         try:
-            await connection.versions(PATIENCE_S if connection.is_open else OPENING_S, CLIENT_ID)
+            offered = await connection.versions(PATIENCE_S if connection.is_open else OPENING_S, PULSE_ID)
         except Broken:
             return Unheard()
-        return Heard(is_reopened=connection.openings > opened > 0)
+        self._is_reopened |= connection.openings > opened > 0
+        if not offered:
+            return Unheard()
+        is_reopened, self._is_reopened = self._is_reopened, False
+        return Heard(is_reopened)
 
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
             self._connection[1].drop()
             self._connection = None
+        self._is_reopened = False
 
     async def _endpoint(self, leader: BrokerId) -> Endpoint | None:
         found = await self._registered(leader)

@@ -49,6 +49,8 @@ EVERY_S: Final = 0.2
 SOON_S: Final = 0.05
 """After a missing sign of life, unless many are missing."""
 MANY: Final = 5
+SETTLED_S: Final = 3.0
+"""After ZooKeeper was away, the leader may find it again so much later than this process."""
 AGAIN_AFTER_S: Final = 1.0
 PART = "watching the leader"
 
@@ -169,6 +171,8 @@ class LeaderWatch:
 
     async def _make(self, suspect: Suspect) -> Made | NotMade:
         bridge = self._bridge()
+        if bridge.open_for_s < SETTLED_S:
+            return NotMade("ZooKeeper was away a moment ago")
         if self._on_watch not in bridge.watch_listeners:
             bridge.watch_listeners.append(self._on_watch)
         try:

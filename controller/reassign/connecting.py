@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -13,6 +14,10 @@ from controller.reassign.client_properties import ClientSettings, read_client_pr
 from controller.reassign.cluster import Cluster
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.input_file import InputFile
+from controller.reassign.refusals import Stopped
+
+if TYPE_CHECKING:
+    from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
 SILENT_S = 2.0
 
@@ -65,6 +70,26 @@ def connect(to: Connection, answer: Answer) -> Cluster:
     servers = _bootstrap_servers(to, settings, answer)
     with _reporting_silence(servers, settings.timeout_ms, answer):
         return kafka_cluster.KafkaCluster(servers, settings)
+
+
+def connect_zookeeper(to: Connection, answer: Answer) -> tuple[ZooKeeperCluster, str]:
+    """Connect to the cluster's ZooKeeper; also returns the brokers to ask, by default those registered there.
+
+    Raises:
+        Stopped: it cannot be reached, or not like this.
+    """
+    from controller.reassign.zookeeper_cluster import ZooKeeperCluster
+
+    settings = ClientSettings() if to.command_config is None else read_client_properties(to.command_config)
+    timeout_ms = settings.timeout_ms if to.timeout_ms is None else to.timeout_ms
+    connect_string, security = to.config.zookeeper if to.config is not None else (to.zookeeper or "", None)
+    with _reporting_silence(connect_string, timeout_ms, answer):
+        zookeeper = ZooKeeperCluster(connect_string, timeout_ms, security)
+    try:
+        return zookeeper, to.bootstrap_server or zookeeper.bootstrap_servers(settings.security_protocol)
+    except Stopped:
+        zookeeper.close()
+        raise
 
 
 def _bootstrap_servers(to: Connection, settings: ClientSettings, answer: Answer) -> str:

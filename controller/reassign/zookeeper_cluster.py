@@ -35,7 +35,7 @@ from controller.settings.kinds import SERVERS
 from controller.settings.security import ZooKeeperSecurity
 from controller.zk.client import client_of
 from zk_layout.codec import Undecodable
-from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes import admin, brokers, configs, notifications, topics
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.brokers import BrokerAddress, Registration
@@ -208,6 +208,21 @@ class ZooKeeperCluster:
                 continue
             return True
         return False
+
+    def read(self, path: str) -> tuple[bytes, Zxid] | None:
+        """A znode's data, and the zxid of its creation; None if there is none."""
+        try:
+            data, stat = self._ask(lambda: self._client.get(path))
+        except NoNodeError:
+            return None
+        return data, Zxid(stat.czxid)
+
+    def children(self, path: str) -> list[str]:
+        """The names of a znode's children; none if there is no such znode."""
+        try:
+            return list(self._ask(lambda: self._client.get_children(path)))
+        except NoNodeError:
+            return []
 
     def _stat(self, path: str) -> tuple[bytes, int] | None:
         try:

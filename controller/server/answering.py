@@ -26,6 +26,7 @@ from controller.server.repeated_lines import shortened
 from controller.server.service import Service
 from controller.server.topic_configs import completed, is_to_be_completed
 from controller.wire import any_node, apis, rights_needed
+from controller.wire.api_versions import PULSE_ID
 from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_response_header, framed_apart, throttle_ms_of
 from controller.wire.replies import encode_api_versions, encode_reply
@@ -332,6 +333,8 @@ class Answering:
 
     async def _offered(self, client_id: str | None) -> dict[int, apis.VersionRange]:
         """What ApiVersions offers this client. Our own processes are offered only what this node itself answers."""
+        if client_id == PULSE_ID:
+            return {} if self._service.is_cut_off() else {**apis.SERVED}
         expected = self._service.expected
         if client_id in expected:
             expected[client_id] = True

@@ -161,6 +161,10 @@ class Server:
         """Show `own_configs` to clients that take this node for a broker."""
         self._service.own_configs = own_configs
 
+    def show_life(self, is_cut_off: Callable[[], bool]) -> None:
+        """Give standbys a sign of life only while not `is_cut_off`; otherwise they are told at once."""
+        self._service.is_cut_off = is_cut_off
+
     def expect(self, client_id: str) -> Callable[[], bool]:
         """Watch for a client with this id. The function returned says whether it has come, and stops watching."""
         expected = self._service.expected

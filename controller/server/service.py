@@ -100,6 +100,8 @@ class Service:
         """Why requests that need an authorizer of this process are refused, if they are."""
         self.judged: Judged = _not_recorded
         """Receives decisions about rights and the requests they concern, where there is an authorizer."""
+        self.is_cut_off: Callable[[], bool] = lambda: False
+        """Whether ZooKeeper does not answer this process; a standby that asks is told."""
         self.own_id = own_id
         self.observer = observer
         self.limits = limits

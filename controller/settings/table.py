@@ -410,6 +410,13 @@ SETTINGS: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "reassignment.records.enable",
+        TRUTH,
+        True,
+        "Whether former replicas and the client of each request are kept with its status, in "
+        "/kafka_zk_controller/move_records, so that `kafka-zk-controller rollback` can undo it.",
+    ),
+    ours(
         "controller.reassignments.znodes",
         TRUTH,
         False,

@@ -80,6 +80,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_windows=windows_in(values.text("reassignment.moves.windows")),
         moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),
         moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
+        keeps_move_records=values.flag("reassignment.records.enable"),
     )
 
 

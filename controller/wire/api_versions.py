@@ -13,6 +13,9 @@ from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 
 CLIENT_ID = "kafka-zk-controller"
+PULSE_ID = "kafka-zk-controller pulse"
+"""The client id of a standby that asks a leader of ours for a sign of life. A leader that ZooKeeper does not answer
+offers it nothing."""
 _OLDEST = 0  # every broker supports it, and its request has no fields
 
 

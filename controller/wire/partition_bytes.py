@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 
 from controller.core.messages.commands import PartitionView
 from controller.wire.cursor import int32s_layout
@@ -19,6 +21,7 @@ from controller.wire.schema import topic_id_bytes
 from zk_layout.ids import TopicId, TopicName
 
 MOST_REMEMBERED = 200_000
+_TOPIC = attrgetter("topic")
 MOST_SMALL = 127  # with one entry more, a compact length takes two bytes
 
 
@@ -43,6 +46,8 @@ class PartitionPacking(Packing):
         super().__init__(is_flexible=is_flexible)
         self._most_remembered = most_remembered
         self._heads: dict[int, tuple[PartitionView, bytes]] = {}
+        # Heads with their tails; the views are those of the heads.
+        self._whole: dict[Tail, dict[int, bytes]] = {}
 
     def head(self, view: PartitionView) -> bytes:
         """A partition up to its replicas, packed once while it is cached.
@@ -54,13 +59,15 @@ class PartitionPacking(Packing):
             return known[1]
         head = self._pack_head(view)
         if len(self._heads) >= self._most_remembered:
-            self._heads.clear()
+            self.forget()
         self._heads[id(view)] = (view, head)
         return head
 
     def forget(self) -> None:
         """Drop all views."""
         self._heads.clear()
+        for known in self._whole.values():
+            known.clear()
 
     def _pack_head(self, view: PartitionView) -> bytes:
         isr, replicas = view.isr, view.replicas
@@ -93,8 +100,22 @@ class PartitionPacking(Packing):
             )
         )
 
-    def topic_states(self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool) -> list[bytes]:
-        """Partitions grouped under their topics, with the number of topics before them.
+    def _repeated(self, views: Iterable[PartitionView], tail: Tail) -> list[bytes]:
+        known = self._whole.setdefault(tail, {})
+        states: list[bytes] = []
+        for view in views:
+            state = known.get(id(view))
+            if state is None:
+                state = self.head(view) + tail(view)
+                known[id(view)] = state
+            states.append(state)
+        return states
+
+    def topic_states(
+        self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool, is_repeated: bool = False
+    ) -> list[bytes]:
+        """Partitions grouped under their topics, with the number of topics before them. With `is_repeated`, other
+        brokers will be sent the same views with the same tail.
 
         Shape:
             Topics come in the order of their first partition; within one, partitions keep their order.
@@ -102,13 +123,10 @@ class PartitionPacking(Packing):
         groups: dict[TopicName, tuple[TopicId | None, list[bytes]]] = {}
         head = self.head
         for views, tail in parts:
-            last: TopicName | None = None
-            states: list[bytes] = []
-            for view in views:
-                if view.topic != last:
-                    last = view.topic
-                    _, states = groups.setdefault(last, (view.topic_id, []))
-                states.append(head(view) + tail(view))
+            for topic, of_topic in groupby(views, key=_TOPIC):
+                some = list(of_topic)
+                _, states = groups.setdefault(topic, (some[0].topic_id, []))
+                states += self._repeated(some, tail) if is_repeated else [head(view) + tail(view) for view in some]
         pieces = [self.array(len(groups))]
         for topic, (topic_id, states) in groups.items():
             pieces.append(self.string(topic))

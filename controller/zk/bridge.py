@@ -103,6 +103,7 @@ class Bridge:
         self.state: ConnectionState | None = None
         self.session = SessionId(0)
         self.seen_zxid = Zxid(0)
+        self._open_since = 0.0
         self.watch_listeners: list[Callable[[WatchEvent], None]] = []
         self.state_listeners: list[Callable[[ConnectionState], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -270,6 +271,11 @@ class Bridge:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     @property
+    def open_for_s(self) -> float:
+        """How long requests have been sent at once; 0 while they wait for a connection."""
+        return asyncio.get_running_loop().time() - self._open_since if self._is_open else 0.0
+
+    @property
     def header_zxid(self) -> Zxid:
         """The zxid of the answer the connection's thread has just read."""
         return Zxid(self._client.last_zxid)
@@ -327,6 +333,7 @@ class Bridge:
 
     def _open(self) -> None:
         self._is_open = True
+        self._open_since = asyncio.get_running_loop().time()
         self._turned_away.clear()
         self._is_connected.set()
         self._restore_watches()

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     planning,
     reassigning,
     replaying,
+    standing_by,
     suite,
     turns,
 )
@@ -40,6 +41,7 @@ from tests.benchmarks.tables import (
     reassignment_table,
     reigns_table,
     replay_table,
+    standbys_table,
     turns_table,
 )
 
@@ -140,6 +142,25 @@ def observe_command(
             click.echo(result, err=True)
             results.append(result)
     _report(output, [*results], lambda: observers_table(results))
+
+
+@main.command("stand-by")
+@click.option("--partitions", default=20_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--standbys", default="0,1,3", help="How many standbys follow, in turn.")
+@click.option("--runs", default=3, help="How often each number is measured.")
+@_patience
+@_output
+def stand_by_command(partitions: int, topic_size: int, standbys: str, runs: int, patience: float, output: str) -> None:
+    """Warm standbys: what they cost ZooKeeper, at once and for each state that is written."""
+    results: list[standing_by.StoodBy] = []
+    with standing_by.server_with(Shape(partitions // topic_size, topic_size)) as measured:
+        measured(standbys=1, epoch=1, patience_s=patience)  # not counted: ZooKeeper compiles its code meanwhile
+        for epoch, count in enumerate([int(count) for count in standbys.split(",")] * runs, start=2):
+            result = measured(standbys=count, epoch=epoch, patience_s=patience)
+            click.echo(result, err=True)
+            results.append(result)
+    _report(output, [*results], lambda: standbys_table(results))
 
 
 @main.command("reassignment")

@@ -14,6 +14,7 @@ from tests.benchmarks.planning import PlanMade
 from tests.benchmarks.reassigning import Reassigned
 from tests.benchmarks.reigns import Reign
 from tests.benchmarks.replaying import Replayed
+from tests.benchmarks.standing_by import StoodBy
 from tests.benchmarks.storms import Storm
 
 _MEGABYTE = 1_000_000
@@ -73,6 +74,24 @@ def observers_table(results: Sequence[Observed]) -> str:
                 f"{result.peak_after_changes_mib:.0f} MiB",
                 f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
             )
+    return _text(table)
+
+
+def standbys_table(results: Sequence[StoodBy]) -> str:
+    """A line a run."""
+    table = Table(title="Warm standbys: what they cost ZooKeeper")
+    for heading in ("partitions", "standbys", "watches", "heap", "until warm", "each write", "others' (of)"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            f"{result.partitions}",
+            f"{result.standbys}",
+            f"{result.watches}",
+            "-" if result.heap_mib is None else f"{result.heap_mib:.0f} MiB",
+            _seconds(result.warm_s),
+            f"{result.per_write_us:.0f} µs",
+            f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+        )
     return _text(table)
 
 

@@ -34,6 +34,12 @@ def cluster_3_9() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
+def cluster_2_8() -> Iterator[LocalCluster]:
+    """ZooKeeper and brokers 1, 2, 3 of Kafka 2.8.2."""
+    yield from _cluster("2.8.2")
+
+
+@pytest.fixture(scope="session")
 def cluster_2_4() -> Iterator[LocalCluster]:
     """ZooKeeper and brokers 1, 2, 3 of Kafka 2.4.1, below the chroot `/kafka`."""
     yield from _cluster("2.4.1", chroot="/kafka")

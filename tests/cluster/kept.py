@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,11 +17,12 @@ from controller.lab.tools import find_main_class
 from tests.cluster.test_producer_ids import ask_for_producer_ids
 from tests.equipment.java_program import compiled
 
-ALICE = "alice-s3cret"
+ALICE, CAROL = "alice-s3cret", "carol-s3cret"
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MECHANISM = "SCRAM-SHA-256"
 _TOKEN = re.compile(r"^(?P<id>[\w-]{22})\s+(?P<hmac>\S{40,})\s", re.MULTILINE)
 _TOOLS = ("kafka-topics", "kafka-configs", "kafka-acls", "kafka-delegation-tokens")
+_SHELL = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
 _IN_TURN = Path(__file__).with_name("ToolsInTurn.java")
 LONG_S = 240.0
 _PLANTED = (
@@ -43,6 +44,28 @@ _PLANTED = (
     " --resource-pattern-type prefixed",
     "kafka-acls --add --allow-principal User:alice --operation Describe --cluster --group shop",
 )
+_CHANGED = (
+    "kafka-topics --delete --topic doomed",
+    "kafka-topics --create --topic young --partitions 3 --replication-factor 2 --config retention.ms=1234567",
+    "kafka-topics --alter --topic audit --partitions 4",
+    "kafka-configs --alter --entity-type topics --entity-name orders --add-config retention.ms=7000000"
+    " --delete-config max.message.bytes",
+    f"kafka-configs --alter --entity-type users --entity-name carol --add-config {_MECHANISM}=[password={CAROL}]",
+    "kafka-configs --alter --entity-type users --entity-name bob --add-config"
+    " SCRAM-SHA-512=[iterations=8192,password=bob-n3w]",
+    "kafka-configs --alter --entity-type users --entity-name alice --add-config producer_byte_rate=7700000",
+    "kafka-configs --alter --entity-type users --entity-default --delete-config consumer_byte_rate",
+    "kafka-configs --alter --entity-type users --entity-name bob --add-config consumer_byte_rate=8800000",
+    "kafka-configs --alter --entity-type users --entity-name alice --entity-type clients --entity-name shop"
+    " --add-config request_percentage=160",
+    "kafka-configs --alter --entity-type clients --entity-name cart --add-config controller_mutation_rate=60",
+    "kafka-configs --alter --entity-type ips --entity-name 127.0.0.9 --add-config connection_creation_rate=50",
+    "kafka-configs --alter --entity-type brokers --entity-default --add-config log.cleaner.backoff.ms=16000",
+    "kafka-acls --add --allow-principal User:carol --operation Describe --topic young",
+    "kafka-acls --remove --force --deny-principal User:bob --deny-host 10.1.2.3 --operation Write --topic aud"
+    " --resource-pattern-type prefixed",
+)
+"""Of each kind some are changed, some are new, and some have gone."""
 _COUNTED: dict[str, tuple[str, str]] = {
     "topics, with their ids": ("topics", r"TopicId: "),
     "settings of topics": ("topics", r"Configs: \S|(?<=\d),(?=[a-z.]+=)"),
@@ -63,8 +86,7 @@ class Row(Struct, frozen=True):
     """A line of the comparison."""
 
     what: str
-    before: str
-    after: str
+    found: tuple[str, ...]
     is_kept: bool
 
 
@@ -72,6 +94,7 @@ def commands(cluster: LocalCluster, directory: Path) -> dict[str, str]:
     """Make Kafka's scripts of this version; returns the environment in which a shell finds them."""
     directory.mkdir()
     calls = {script: cluster.tools.argv(script) for script in _TOOLS}
+    calls["zookeeper-shell"] = cluster.tools.argv(_SHELL, "-server")
     for script, argv in calls.items():
         file = directory / f"{script}.sh"
         file.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
@@ -96,11 +119,22 @@ class Kept:
         self.cluster, self._login_address, self._alice = cluster, login_address, alice
         self.producer_ids: list[int] = []
         alice.write_text(login("alice", ALICE))
-        self._token = alice.with_name("token.properties")
+        self._sees = {alice: "orders"}
 
     def plant(self) -> None:
         """Create all of it, and a token of alice."""
-        calls = [self._call(self.cluster.bootstrap_servers, *shlex.split(command)) for command in _PLANTED]
+        self._do(_PLANTED, "token")
+
+    def change(self) -> None:
+        """Change, create and delete some of each kind; alice creates another token."""
+        self._do(_CHANGED, "younger-token")
+        carol = self._alice.with_name("carol.properties")
+        carol.write_text(login("carol", CAROL))
+        self._sees[carol] = "young"
+
+    def _do(self, commands: Sequence[str], token_file: str) -> None:
+        """Run these commands, and let alice create a token."""
+        calls = [self._call(self.cluster.bootstrap_servers, *shlex.split(command)) for command in commands]
         more = ("--command-config", str(self._alice), "--create", "--max-life-time-period", "-1")
         calls.append(self._call(self._login_address, "kafka-delegation-tokens", *more))
         lines = "".join("\t".join(call) + "\n" for call in calls)
@@ -110,7 +144,9 @@ class Kept:
         assert ran.returncode == 0, made + ran.stderr
         token = _TOKEN.search(made)
         assert token is not None, made
-        self._token.write_text(login(token["id"], token["hmac"], " tokenauth=true"))
+        file = self._alice.with_name(f"{token_file}.properties")
+        file.write_text(login(token["id"], token["hmac"], " tokenauth=true"))
+        self._sees[file] = "orders"
 
     def run(self, tool: str, *arguments: str) -> str:
         """Run one of Kafka's tools, which must succeed."""
@@ -124,9 +160,9 @@ class Kept:
             self.producer_ids.append(new)
 
     def logs_in(self) -> None:
-        """alice sees the one topic that she may see, by her password and by her token."""
-        for file in (self._alice, self._token):
-            assert self._as(file, "kafka-topics", "--list").split() == ["orders"]
+        """Every user sees the one topic that they may see, by password and by token."""
+        for file, topic in self._sees.items():
+            assert self._as(file, "kafka-topics", "--list").split() == [topic], f"with {file.name}"
 
     def _as(self, file: Path, tool: str, *arguments: str) -> str:
         return self._run(tool, self._login_address, "--command-config", str(file), *arguments)
@@ -140,19 +176,24 @@ class Kept:
         return ran.stdout
 
 
-def compared(before: Path, after: Path) -> list[Row]:
-    """What the page's commands have kept before and after."""
+def compared(*directories: Path) -> list[Row]:
+    """What the page's commands have kept, in the order of time; the last two have to be the same."""
     rows = []
     for what, (name, pattern) in _COUNTED.items():
-        old, new = ((directory / name).read_text() for directory in (before, after))
-        was, now = (len(re.findall(pattern, text, re.MULTILINE)) for text in (old, new))
-        assert was > 0, f"nothing to compare: {what}\n{old}"
-        rows.append(Row(what, str(was), str(now), is_kept=old == new))
+        texts = [(directory / name).read_text() for directory in directories]
+        counts = [len(re.findall(pattern, text, re.MULTILINE)) for text in texts]
+        assert all(counts), f"nothing to compare: {what}\n{texts}"
+        rows.append(Row(what, tuple(map(str, counts)), is_kept=texts[-2] == texts[-1]))
     return rows
 
 
-def show(rows: list[Row], say: Callable[[str], object]) -> None:
-    """Print the table as it is in the page."""
-    say("| | before | after | the same |\n| --- | --- | --- | --- |")
-    for row in rows:
-        say(f"| {row.what} | {row.before} | {row.after} | {'yes' if row.is_kept else 'NO'} |")
+def unchanged(before: Path, after: Path) -> set[str]:
+    """The files that are the same in both directories."""
+    return {name for name, _ in _COUNTED.values() if (before / name).read_text() == (after / name).read_text()}
+
+
+def table(rows: list[Row], *when: str) -> str:
+    """The rows as they are in the page."""
+    lines = [("", *when, "the same"), ("---",) * (len(when) + 2)]
+    lines += [(row.what, *row.found, "yes" if row.is_kept else "NO") for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -24,11 +25,12 @@ from tests.cluster.kept import LONG_S, Kept, Row
 from tests.cluster.kraft_quorum import NODE_ID, PROTOCOLS, Quorum
 from tests.cluster.replica import Replica, content, holder, wait_until
 from tests.cluster.test_migration_check import check
+from tests.cluster.test_producer_ids import last_id
 from tests.equipment.any_request import ask
 from tests.equipment.guide import Guide, Host
 
 PAGE = Path(__file__).parents[2] / "docs" / "kraft.md"
-CHAPTER = "Step by step"
+FORTH = "Step by step"
 PARTITIONS = 4
 IN_ZOOKEEPER = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -66,28 +68,32 @@ class Walk:
         self.traffic = Traffic(cluster.bootstrap_servers, "orders", PARTITIONS, settings)
         self.guide = Guide(PAGE)
         self.host: Host
+        self.blocks: list[int] = []
+        self.born = ""
         self._began = time.monotonic()
-        self._born = ""
 
     def say(self, what: str) -> None:
-        """Note how long it took; shown where the test fails, or with -s."""
-        print(f"{time.monotonic() - self._began:6.1f} s  {what}")  # noqa: T201 - the log of the walk
+        """Note how long it took: in `walk.txt` beside the page's directory; shown where the test fails, or with -s."""
+        line = f"{time.monotonic() - self._began:6.1f} s  {what}"
+        print(line)  # noqa: T201 - the log of the walk
+        with self.host.directory.with_name("walk.txt").open("a") as log:
+            log.write(f"{line}\n")
 
-    def does(self, label: str) -> None:
+    def does(self, label: str, chapter: str = FORTH) -> None:
         """Run the page's commands of a step."""
-        self.host.walk(self.guide.take(CHAPTER, label))
+        self.host.walk(self.guide.take(chapter, label))
 
     def sees(self, phase: str) -> None:
         """Wait until the replica names this phase of the migration."""
         wait_until(lambda: self.ours.leader().get("migration") == phase, f"it saw {phase}", LONG_S)
 
-    def goes_forth(self) -> None:
-        """A quorum waits; the brokers join it one by one, and the replica makes way."""
+    def goes_forth(self, elections: int = 1) -> None:
+        """A quorum of so many elections waits; the brokers join it one by one, and the replica makes way."""
         self.does("Before")
         self.kept.logs_in()
-        self.kept.takes_producer_ids("in ZooKeeper mode")
+        self.takes_producer_ids("in ZooKeeper mode")
         self.kept.run("kafka-topics", "--create", "--topic", "doomed", "--partitions", "2", "--replication-factor", "2")
-        self.quorum.start()
+        self.quorum.raise_epoch(elections)
         self.sees("waiting")
         assert (self.ours.phase, holder(self.zk)) == ("active", 901)
         self.does("Once the quorum has started")
@@ -104,59 +110,68 @@ class Walk:
         self.does("Once the last broker is back")
         self.say("KRaft leads: dual write")
 
-    def changes_in_dual_write(self) -> None:
-        """A topic is born and another dies while KRaft writes both."""
+    def takes_producer_ids(self, when: str) -> None:
+        """Every broker hands out a new one, from a block that ZooKeeper knows."""
+        self.kept.takes_producer_ids(when)
+        wait_until(lambda: last_id(self.zk) >= max(self.kept.producer_ids), "ZooKeeper knew of the block", LONG_S)
+        self.blocks.append(last_id(self.zk))
+
+    def awaits_topics(self) -> None:
+        """In dual write: KRaft has written that one topic was born and another has died."""
+        wait_until(lambda: content(self.zk, "/brokers/topics/young"), "KRaft wrote the topic to ZooKeeper", LONG_S)
+        wait_until(lambda: not self.zk.exists("/brokers/topics/doomed"), "KRaft deleted it in ZooKeeper", LONG_S)
+        self.born = str(content(self.zk, "/brokers/topics/young")["topic_id"])
+
+    def is_too_early_to_finalize(self) -> dict[str, dict[str, Any]]:
+        """In dual write the check says so; returns what it found."""
         code, found = check(self.cluster)
         assert (code, found["finalizing"]["result"]) == (1, "stop"), "it is too early to finalize"
         assert found["phase"]["text"].startswith("dual write")
+        return found
 
-        self.kept.run("kafka-topics", "--delete", "--topic", "doomed")
-        self.kept.run("kafka-topics", "--create", "--topic", "young", "--partitions", "3", "--replication-factor", "2")
-        wait_until(lambda: content(self.zk, "/brokers/topics/young"), "KRaft wrote the topic to ZooKeeper", LONG_S)
-        wait_until(lambda: not self.zk.exists("/brokers/topics/doomed"), "KRaft deleted it in ZooKeeper", LONG_S)
-        self._born = str(content(self.zk, "/brokers/topics/young")["topic_id"])
-        self.kept.takes_producer_ids("in dual write")
-        self.say("a topic was created and another deleted in dual write")
-
-    def has_kept_everything(self) -> list[Row]:
-        """Compare, by the page's commands, what was before and is now; and read every record back."""
+    def works_as_before(self) -> None:
+        """The topic of dual write is the same; users log in; topics can be created and deleted."""
         young = self.kept.run("kafka-topics", "--describe", "--topic", "young")
-        assert f"TopicId: {self._born}\t" in young, "the topic that was born in dual write is the same"
-        self.kept.run("kafka-topics", "--delete", "--topic", "young")
-        wait_until(lambda: not self._is_on_a_disk("young"), "its replicas were deleted", LONG_S)
-        assert not self._is_on_a_disk("doomed")
+        assert f"TopicId: {self.born}\t" in young, "the topic that was born in dual write is the same"
+        assert not self.is_on_a_disk("doomed")
         self.kept.logs_in()
-        self.kept.takes_producer_ids("in the end")
         self.kept.run("kafka-topics", "--create", "--topic", "late", "--partitions", "2", "--replication-factor", "2")
         self.kept.run("kafka-topics", "--delete", "--topic", "late")
-        self.does("Proof")
+
+    def has_kept_everything(self, *when: str) -> list[Row]:
+        """Compare what the page's commands have kept in these directories, and read every record back."""
         self.traffic.stop()
         assert self.traffic.trouble is None
         acknowledged, found = self.traffic.acknowledged, self.traffic.read_all()
         assert len(acknowledged) >= 200
         ids = ", ".join(map(str, self.kept.producer_ids))
         rows = [
-            *kept.compared(self.host.directory / "before", self.host.directory / "after"),
+            *kept.compared(*(self.host.directory / name for name in when)),
             Row(
                 "records that were acknowledged on the way; found at the end",
-                f"{len(acknowledged):,}",
-                f"{len(acknowledged & found):,}",
+                (f"{len(acknowledged):,}", *[""] * (len(when) - 2), f"{len(acknowledged & found):,}"),
                 is_kept=acknowledged <= found,
             ),
         ]
-        kept.show(rows, self.say)
+        self.say(f"what was kept\n\n{kept.table(rows, *when)}\n")
         self.say(f"producer ids in the order in which they were handed out: {ids}")
+        self.say(f"the last id that ZooKeeper knew of each time: {', '.join(map(str, self.blocks))}")
         return rows
 
     def restart(self, wanted: Callable[[int], Properties], *drop: str) -> None:
         """Restart the brokers one by one with other properties, each when all replicas are in sync."""
-        for number, broker in self.cluster.brokers.items():
+        for number in self.cluster.brokers:
+            self.restart_one(number, wanted(number), *drop)
+        self.await_in_sync()
+
+    def restart_one(self, number: int, wanted: Properties, *drop: str) -> None:
+        """Restart a broker with other properties once all replicas are in sync; after a crash, start it."""
+        broker = self.cluster.brokers[number]
+        if broker.process.is_alive:
             self.await_in_sync()
             broker.stop(LONG_S)
-            changed = {**broker.properties, **wanted(number)}
-            broker.properties = {key: value for key, value in changed.items() if key not in drop}
-            start(broker)
-        self.await_in_sync()
+        broker.properties = {key: value for key, value in {**broker.properties, **wanted}.items() if key not in drop}
+        start(broker)
 
     def await_in_sync(self) -> None:
         """Wait until every broker names every replica in sync."""
@@ -177,7 +192,7 @@ class Walk:
         assert isinstance(seen, ClusterDescription)
         return [p for topic in seen.topics for p in topic.partitions]
 
-    def _is_on_a_disk(self, topic: str) -> bool:
+    def is_on_a_disk(self, topic: str) -> bool:
         return any(name.startswith(f"{topic}-") for b in self.cluster.brokers.values() for name in b.replicas)
 
 

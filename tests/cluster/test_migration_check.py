@@ -26,7 +26,7 @@ def check(cluster: LocalCluster, *options: str) -> tuple[int, dict[str, dict[str
     run = subprocess.run(
         (sys.executable, "-m", "controller", "migration", "--check", "--zookeeper", cluster.zookeeper_connect,
          "--output", "json", *options),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert run.stdout, run.stderr
     order = ("ok", "unknown", "warning", "stop")

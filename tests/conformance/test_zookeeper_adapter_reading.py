@@ -62,6 +62,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
     other.create("/kafka_zk_controller/waiting_moves/t2-0", b'{"version":1,"czxid":1,"moves":{}}')
     other.create("/kafka_zk_controller/throttled_topics/t2", b'{"version":1,"prior":null,"ours":{"0:3":5}}')
     other.create("/kafka_zk_controller/throttled_brokers/3", b'{"version":1,"prior":null,"ours":"5"}')
+    other.create("/kafka_zk_controller/move_records/7-0", b"records that cannot be read are some all the same")
     other.create("/admin/reassign_partitions", b'{"version":1,"partitions":[]}')
     other.create("/admin/reassign_partitions_status/7", b"a status that cannot be read is one all the same")
     with world.loaded(chunk=30) as (seen, *_):
@@ -90,6 +91,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
             "WaitingMovesAddress": 1,
             "ThrottledTopicAddress": 1,
             "ThrottledBrokerAddress": 1,
+            "MoveRecordsAddress": 1,
             "IsrChangeAddress": 1,
             "LogDirEventAddress": 1,
             "FeatureAddress": 1,

@@ -29,8 +29,8 @@ WHEEL = f"kafka_zk_controller-{VERSION}-py3-none-any.whl"
 INSTALLED = "/opt/kafka-zk-controller"
 INDEX = "https://packages.example.org/simple/"
 PIPX, UV = "pipx>=1.7,<2", "uv>=0.8,<1"
-# Of a package index on a slow day.
-INSTALL_WITHIN_S = 600.0
+# Of a package index on a slow day, on a busy machine.
+INSTALL_WITHIN_S = 1200.0
 DEMO_WITHIN_S = 900.0
 
 (MAKE_WHEEL,) = [block for block in COMMANDS if "pip wheel" in block]

@@ -199,8 +199,8 @@ MUTANTS = (
     Mutant(
         "counts a replica in a failed log directory as online",
         VIEW,
-        "return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())",
-        "return self.is_live(broker)",
+        "return not self.offline_replicas or broker not in self.offline_replicas.get(of, ())",
+        "return True",
         (unit("log_directories"), story("log_directory_fails")),
     ),
     Mutant(

@@ -9,6 +9,8 @@ CHALLENGED = "controller/core/candidacy/challenged.py"
 ANSWERING = "controller/zk/answering.py"
 CHALLENGING = "controller/zk/challenging.py"
 SESSION = "controller/zk/session.py"
+CONTACT = "controller/zk/contact.py"
+PULSE = "controller/process/leader_pulse.py"
 RARE = "few worlds challenge leaders"
 
 MUTANTS = (
@@ -123,6 +125,30 @@ MUTANTS = (
         "if replica is None or",
         (zk("challenging"),),
         unseen="replicas of a world write only their own znodes",
+    ),
+    Mutant(
+        "passes for a leader that lives though ZooKeeper does not answer it",
+        CONTACT,
+        "self._asked is bridge and now - self._asked_at > LOST_S",
+        "self._asked is bridge and now - self._asked_at > 100 * LOST_S",
+        (zk("contact"),),
+        unseen=RARE,
+    ),
+    Mutant(
+        "gives no sign of life while its connection moves to another server",
+        CONTACT,
+        "self._asked is bridge and now - self._asked_at > LOST_S",
+        "self._asked is bridge and now > self._asked_at",
+        (zk("contact"),),
+        unseen=RARE,
+    ),
+    Mutant(
+        "takes an offer of nothing for a sign of life",
+        PULSE,
+        "        if not offered:",
+        "        if offered is None:",
+        ("tests/unit/process/test_leader_pulse.py",),
+        unseen="the worlds ask leaders without a connection",
     ),
     Mutant(
         "leaves its challenge where it is answered just when it is withdrawn",

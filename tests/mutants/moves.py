@@ -24,9 +24,50 @@ HOURS = "controller/core/reassignment/hours.py"
 WINDOWS = "controller/core/windows.py"
 SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
+THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
+STATUS_ZNODES = "controller/core/progress/status_znodes.py"
 
 MUTANTS = (
+    Mutant(
+        "records where a partition is for where it was aimed",
+        MOVES,
+        "() if held is None else held.assignment.target)",
+        "() if held is None else held.assignment.replicas)",
+        (story("requests_are_recorded"),),
+    ),
+    Mutant(
+        "deletes records while it may not read which statuses there are",
+        STATUS_ZNODES,
+        "if reassignment_status.ROOT in unreadable:",
+        "if False:",
+        (unit("move_records"),),
+        unseen="in worlds the statuses can always be listed",
+    ),
+    Mutant(
+        "deletes the status of a request and leaves its records",
+        STATUS_ZNODES,
+        "yield self._proposal(_subject(request), Atom(status, (why,), before=records), _Memo(request))",
+        "yield self._proposal(_subject(request), Atom(status, (why,)), _Memo(request))",
+        (story("requests_are_recorded"),),
+        unseen="records without a status are deleted afterwards",
+    ),
+    Mutant(
+        "gives the id of records that have no status to another request",
+        "controller/core/state/statuses.py",
+        "while request in self.kept or request in self.records:",
+        "while request in self.kept:",
+        (unit("move_records"),),
+        unseen="the id is refused, and the records are deleted before the next attempt",
+    ),
+    Mutant(
+        "gives a request no id as long as ZooKeeper refuses its records",
+        STATUS_ZNODES,
+        ">= TRIES_WITH_RECORDS:",
+        ">= 1_000:",
+        (unit("move_records"),),
+        unseen="worlds let every child of a folder be created",
+    ),
     Mutant(
         "waits for a deletion as long as when the wait began, whatever the settings say since",
         REMOVAL,
@@ -148,6 +189,30 @@ MUTANTS = (
         unseen="one world of twenty has windows",
     ),
     Mutant(
+        "lets what waits for a healthy cluster wait on once it is known to be one",
+        TURNS,
+        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, HOURS)",
+        (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
+        unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "lets a cure wait on once it is one because a broker came or went",
+        TURNS,
+        "        self.stand_again(some)\n",
+        "        self.stand_again(())\n",
+        (unit("gates"),),
+        unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "takes settings that were read before it wrote them for another process' write",
+        THROTTLE_ZNODES,
+        "if newest is not None and is_newer(newest",
+        "if newest is None and is_newer(fact",
+        (unit("throttles"),),
+        unseen="two reads of the same settings are under way in one world of 2,000",
+    ),
+    Mutant(
         "lets a move that needs several places be passed over for ever",
         LINES,
         "PATIENCE = 10\n",
@@ -227,8 +292,8 @@ MUTANTS = (
     Mutant(
         "lets go when one replica of the target is in sync",
         STAGE,
-        "if set(target).issubset(state.isr):",
-        "if any(r in state.isr for r in target):",
+        "is_caught_up = {*target}.issubset(isr)",
+        "is_caught_up = any(r in isr for r in target)",
         (law("assignment_arithmetic"),),
     ),
     Mutant(

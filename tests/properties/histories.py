@@ -41,6 +41,7 @@ from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicCo
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress, Features
+from zk_layout.znodes.move_records import MoveRecords, MoveRecordsAddress, RecordsNumber, TopicRecord
 from zk_layout.znodes.notifications import (
     ConfigChange,
     ConfigChangeAddress,
@@ -96,6 +97,11 @@ def _waiting(n: int) -> WaitingMoves:
     return WaitingMoves(Zxid(n), {NUMBERS[0]: WaitingMove(_replicas(n), _replicas(n + 1), n)}, (*IDS, None)[n % 5])
 
 
+def _recorded(n: int) -> MoveRecords:
+    moves = {number: (_replicas(n), _replicas(n + 1)) for number in NUMBERS[: 1 + n % 2]}
+    return MoveRecords("somebody", n, 1, {NAMES[0]: TopicRecord(Zxid(n), moves)})
+
+
 Make = Callable[[int], Value | None]
 # Which znodes there are beside topics and what is below them, and what they may say.
 LONE: Mapping[Address, Make] = {
@@ -105,6 +111,7 @@ LONE: Mapping[Address, Make] = {
     **{BrokerAddress(b): lambda n, b=b: registration(b, n + 1).value for b in BROKERS[:3]},  # type: ignore[misc]  # mypy cannot tell a lambda's defaults
     **{ReassignmentAddress(t, NUMBERS[0]): lambda n: Reassignment(_replicas(n)) for t in NAMES},
     **{ReassignmentStatusAddress(RequestId(r)): _status for r in (1, 5)},
+    **{MoveRecordsAddress(RequestId(r), RecordsNumber(p)): _recorded for r, p in ((1, 0), (1, 1), (6, 0))},
     **{DelegationTokenAddress(t): lambda n: TokenTimes(n, n + 1) for t in ("t1", "t2")},
     **{WaitingMovesAddress(t, PartNumber(0)): _waiting for t in NAMES},
     **{ThrottledTopicAddress(t): lambda n: ThrottledTopic(None, {"0:1": n + 1}) for t in NAMES},
@@ -243,6 +250,7 @@ def picture(state: ClusterState) -> object:
             "brokers": state.brokers,
             "folder": (state.reassignments.kept_by, state.reassignments.version, state.reassignments.children),
             "statuses": (statuses.kept, statuses.root_version, statuses.next_id),
+            "records": (statuses.records, statuses.recorded_moves),
             "legacy": state.legacy,
             "preferred election": state.preferred_election,
             "producer ids": state.producer_ids,

@@ -9,16 +9,19 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from controller.core.state.cluster import ClusterState
 from tests.properties.clusters import BROKERS
 from tests.properties.histories import ADDRESSES, IDS, NAMES, ZooKeeper, histories, picture
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 LONG_HISTORIES = 900
 A_BATCH = 100
+OF_A_TOPIC = TopicAddress | StateAddress
 
 
 def _long_history(random: Random, length: int) -> list[Fact]:
@@ -38,6 +41,33 @@ def test_the_order_of_arrival_does_not_matter(facts: list[Fact], random: Random)
     in_order = sorted(some, key=lambda fact: (fact.as_of, fact.is_present))
 
     assert picture(_fold(some)) == picture(_fold(in_order))
+
+
+def _everything(state: ClusterState) -> str:
+    """In the order in which it is kept, with what has changed and what of it cannot be read."""
+    told = asdict(state.take_changes()).items()
+    return repr((picture(state), [*told], vars(state.writer_epochs), state.unreadable, vars(state.placement)))
+
+
+def _as_read(fact: Fact) -> tuple[str, bool]:
+    """A topic before its states, and these in a row."""
+    address = fact.address
+    return (address.topic, isinstance(address, StateAddress)) if isinstance(address, OF_A_TOPIC) else ("", False)
+
+
+@pytest.mark.parametrize("seed", range(0, LONG_HISTORIES, A_BATCH))
+def test_many_facts_at_once_are_folded_as_one_after_the_other(seed: int) -> None:
+    for random in map(Random, range(seed, seed + A_BATCH)):
+        facts = _long_history(random, random.randint(2, 120))
+        some = random.sample(facts, random.randint(1, len(facts)))
+        if random.random() < 0.8:
+            some.sort(key=_as_read)
+        singly, at_once = ClusterState(), ClusterState()
+        for fact in some:
+            singly.apply(fact)
+        at_once.apply_all(some)
+
+        assert _everything(at_once) == _everything(singly), some
 
 
 @pytest.mark.parametrize("seed", range(0, LONG_HISTORIES, A_BATCH))

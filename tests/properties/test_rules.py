@@ -5,14 +5,18 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from controller.core.elections import first_leader
 from controller.core.elections import leader_election as election
 from controller.core.isr import alter_partition
 from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.replies import IsrResult
 from controller.core.messages.requests import AlterPartition, IsrProposal, TopicReference
+from controller.core.reassignment import foreign_writes, own_replica
 from controller.core.reassignment import rule as reassignment
 from controller.core.stage import Stage, in_force, stage
 from controller.core.steps.change import Change
+from controller.core.steps.draft import Draft
+from controller.core.steps.steps import is_sound
 from tests.properties.clusters import AT, BROKERS, TOPIC, Situation, situations, some_replicas
 from zk_layout.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, Replicas
 from zk_layout.znodes.partition_state import PartitionState
@@ -133,6 +137,46 @@ def test_cancelling_restores_the_original_or_refuses(situation: Situation) -> No
         assert outcome.assignment == Assignment(situation.assignment.original)
         assert outcome.state is not None
         assert set(outcome.state.isr) <= set(situation.assignment.original)
+
+
+UNASKED = (
+    foreign_writes.put_right,
+    own_replica.next_step,
+    first_leader.next_step,
+    election.next_step,
+    foreign_writes.next_step,
+    reassignment.next_step,
+    reassignment.new_epoch,
+)
+
+
+@given(situations())
+def test_what_is_passed_over_as_sound_is_what_no_rule_has_a_decision_about(situation: Situation) -> None:
+    cluster = situation.cluster()
+    topic = cluster.topics[TOPIC]
+    case = Draft(topic, cluster).case(AT.partition)
+    assert case is not None
+
+    if is_sound(topic.partitions[AT.partition], topic, AT, cluster):
+        assert [rule(case, cluster) for rule in UNASKED] == [None] * len(UNASKED)
+        assert stage(situation.assignment, situation.state) in (Stage.SETTLED, Stage.CATCHING_UP)
+
+
+@given(situations())
+def test_a_stage_is_told_as_its_definition_says(situation: Situation) -> None:
+    assignment, state = situation.assignment, situation.state
+    target = tuple(r for r in assignment.replicas if r not in assignment.removing)
+    is_handed_over = state.leader in (*target, -1) and set(state.isr) <= set(target)
+    expected = Stage.CATCHING_UP
+    if not assignment.is_moving:
+        expected = Stage.SETTLED
+    elif set(target) <= set(state.isr):
+        expected = Stage.LETTING_GO if is_handed_over else Stage.HANDING_OVER
+    elif not assignment.adding and is_handed_over:
+        expected = Stage.LETTING_GO
+
+    assert assignment.target == target
+    assert stage(assignment, state) is expected
 
 
 @given(situations())

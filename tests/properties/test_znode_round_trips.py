@@ -18,6 +18,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, Top
 from zk_layout.znodes import (
     brokers,
     challenge,
+    move_records,
     notifications,
     pause,
     release,
@@ -224,6 +225,25 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
         throttles.ThrottledBroker, st.none() | texts, st.none() | texts
     ),
     BrokerConfigAddress(BrokerId(3)): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    move_records.MoveRecordsAddress(RequestId(7), move_records.RecordsNumber(2)): st.builds(
+        move_records.MoveRecords,
+        texts,
+        st.integers(0, 2**45),
+        st.integers(1, 9),
+        st.dictionaries(
+            texts,
+            st.builds(
+                move_records.TopicRecord,
+                st.integers(0, 2**60),
+                st.dictionaries(ids, st.tuples(replicas, replicas), max_size=3),
+                st.none() | topic_ids,
+            ),
+            max_size=2,
+        ),
+        st.none() | texts,
+        st.none() | texts,
+        st.none() | texts,
+    ),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     znodes_of_replicas.ReplicaAddress(BrokerId(3)): st.builds(
@@ -261,7 +281,7 @@ ALL = (*VALUES, *WITHOUT_DATA)
 KINDS = (
     "Acl AclChange Broker BrokerConfig Challenge ClientConfig ConfigChange Controller ControllerEpoch ControllerIds "
     "DefaultBrokerConfig DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange "
-    "LegacyReassignment LogDirEvent Migration Partition Partitions Pause PreferredElection ProducerIdBlock "
+    "LegacyReassignment LogDirEvent Migration MoveRecords Partition Partitions Pause PreferredElection ProducerIdBlock "
     "Reassignment ReassignmentStatus Reassignments Release Replica ReplicaDeletions State StatusRoot Switchover "
     "ThrottledBroker ThrottledTopic Topic TopicConfig TopicDeletion TopicRemnant UserClientConfig UserConfig "
     "WaitingMoves"

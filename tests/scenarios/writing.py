@@ -34,6 +34,7 @@ from zk_layout.znodes.acls import AclChange, Acls
 from zk_layout.znodes.admin import LegacyReassignment
 from zk_layout.znodes.delegation_tokens import TokenChange
 from zk_layout.znodes.features import Features
+from zk_layout.znodes.move_records import MoveRecords
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.producer_ids import ProducerIdBlock
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus, StatusRoot
@@ -87,6 +88,8 @@ def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
             return " ".join(f"{p}={ids(replicas)}" for p, replicas in value.replicas.items())
         case RequestStatus():
             return _status_text(value)
+        case MoveRecords():
+            return _records_text(value)
         case Reassignment(assignment):
             return f"assignment={list(assignment)}"
         case FolderKeeper(controller_epoch):
@@ -105,6 +108,14 @@ def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
             return ""
         case _:
             return str(value)
+
+
+def _records_text(records: MoveRecords) -> str:
+    who = f"principal={records.principal} client={records.client_id} address={records.address}"
+    lines = [f"{records.origin} requested={records.requested_ms} parts={records.parts} {who}"]
+    for topic, record in records.topics.items():
+        lines += [f"{topic}-{p} to {list(to)} from {list(former)}" for p, (to, former) in record.moves.items()]
+    return "\n    ".join(lines)
 
 
 def _status_text(status: RequestStatus) -> str:

@@ -374,8 +374,15 @@ class Checker:
             hold(unfounded(self, at, before, after, since))
         if after.leader not in (NO_LEADER, before.leader, *before.isr):
             self._unclean(at, after)
-        elif is_given_up:
+        elif is_given_up or (not is_by_controller and self._was_no_replica(at, after.leader)):
             self._lose(at, after.leader_epoch)
+
+    def _was_no_replica(self, at: TopicPartition, leader: BrokerId) -> bool:
+        """Whether a hand may have taken the elected out of the replicas: its leader went on without it.
+
+        A native controller does not look at an ISR that names more than the replicas; ours shrinks it at once.
+        """
+        return at in self.edited and leader in self.topics[at.topic].partitions[at.partition].adding
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
         if not self.world.plan.unclean_election and at not in self.answers.forced:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, MutableSequence, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ from controller.settings import Settings, load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
+from controller.zk.contact import Contact
 from controller.zk.lives import MARK
 from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
@@ -243,27 +244,34 @@ class Pulse:
         asked = self._world.controllers.get(leader)
         if asked is None:
             return None
-        answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[_Sign] = asyncio.get_running_loop().create_future()
         if leader not in self._world.network.deaf:
             self._later(lambda: self._arrives(asked, answered))
         try:
             async with asyncio.timeout(PATIENCE_S):
-                is_alive = await answered
+                sign = await answered
         except TimeoutError:
-            is_alive = False
+            sign = _Sign.NONE
         before, now = self._connection, (leader, asked.life)
         was_connected = before is not None and before[0] == leader
-        if not is_alive:
-            self._connection = (leader, 0) if was_connected else None
-            return Unheard()
+        match sign:
+            case _Sign.NONE:
+                self._connection = (leader, 0) if was_connected else None
+                return Unheard()
+            case _Sign.CUT_OFF:
+                return Unheard()
         self._connection = now
         return Heard(is_reopened=was_connected and before != now)
 
-    def _arrives(self, asked: Controller, answered: asyncio.Future[bool]) -> None:
+    def _arrives(self, asked: Controller, answered: asyncio.Future[_Sign]) -> None:
         if asked.is_up:
-            asked._loop.call_soon_threadsafe(self._later, partial(_tell, answered, True))
+            asked._loop.call_soon_threadsafe(self._answers, asked, answered)
         else:
-            self._later(partial(_tell, answered, False))
+            self._later(partial(_tell, answered, _Sign.NONE))
+
+    def _answers(self, asked: Controller, answered: asyncio.Future[_Sign]) -> None:
+        sign = _Sign.CUT_OFF if asked.is_cut_off else _Sign.ALIVE
+        self._later(partial(_tell, answered, sign))
 
     def _later(self, act: Callable[[], None]) -> None:
         """A message arrives, or gets lost."""
@@ -274,9 +282,18 @@ class Pulse:
         """Nothing is open."""
 
 
-def _tell(answered: asyncio.Future[bool], is_alive: bool) -> None:
+class _Sign(Enum):
+    """What a leader shows a standby that asks it."""
+
+    ALIVE = auto()
+    CUT_OFF = auto()
+    """Alive, but ZooKeeper does not answer it."""
+    NONE = auto()
+
+
+def _tell(answered: asyncio.Future[_Sign], sign: _Sign) -> None:
     if not answered.done():
-        answered.set_result(is_alive)
+        answered.set_result(sign)
 
 
 class NoExporter:
@@ -444,6 +461,7 @@ class Process(Daemon):
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         self._leader_watch = self._watch_of(settings, Pulse(controller))
+        self.contact = Contact(lambda: self.claimant.bridge)
         following = ClusterFollower if controller.observes else Unled
         self.cluster = self._cluster = following(lambda: self.claimant.bridge)
         self._standby = self._new_standby()
@@ -568,6 +586,11 @@ class Controller:
             elif isinstance(event, Committed):
                 waiting += transactions.writes(event.commit)
         return any(one.address.path == path for one in waiting)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its process knows that ZooKeeper does not answer it."""
+        return self._process is not None and self._process.contact.is_lost()
 
     @property
     def connection(self) -> Connection:

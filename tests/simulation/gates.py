@@ -18,7 +18,8 @@ from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
 from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, ZERO_S
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
-from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
@@ -73,11 +74,12 @@ class Gates:
         term.shut_since = (now if term.shut_since is None else term.shut_since) if is_shut else None
         is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
-        returned = self._returned(term, state)
+        returned, leaderless = self._returned(term, state), _leaderless(commits)
         for at, held, to in _begun(commits, state):
             if is_shut_for_all and not self._is_put_right(held):
                 hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
-            if _is_short(held, state.brokers.keys() - returned) or self._is_put_right(held):
+            is_cure = at in leaderless or _is_short(held, state.brokers.keys() - returned)
+            if is_cure or self._is_put_right(held):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
@@ -127,7 +129,8 @@ class Gates:
         ]
         is_short = any(self._is_short(one, assignment, live) for one, assignment in every)
         hosting = {r for topic in checker.topics.values() for a in topic.partitions.values() for r in a.replicas}
-        is_away = bool(hosting - live - {*self.world.controllers})
+        recorded = checker.read(ControllerIdsAddress.path)
+        is_away = bool(hosting - live - {*(recorded.ids if isinstance(recorded, ControllerIds) else ())})
         assignment = checker.topics[at.topic].partitions[at.partition]
         able = [r for r in target if r in live and not self.world.brokers[r].is_offline(at)]
         if self._is_short(at, assignment, live) and len(able) >= min(MIN_ISR, len(target)):
@@ -174,6 +177,18 @@ def _is_short(held: Partition, live: Set[BrokerId]) -> bool:
     assignment = held.assignment
     should = min(len(assignment.original), len(assignment.target))
     return held.state is None or held.state.leader not in live or len(held.state.isr) < should
+
+
+def _leaderless(commits: list[Commit]) -> set[TopicPartition]:
+    """The partitions of which these decisions know that no replica can lead them."""
+    return {
+        TopicPartition(write.address.topic, write.address.partition)
+        for commit in commits
+        for write in commit.writes
+        if isinstance(write.address, StateAddress)
+        and isinstance(value := getattr(write, "value", None), PartitionState)
+        and value.leader == NO_LEADER
+    }
 
 
 def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:

@@ -9,6 +9,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Event, LogDirsDescribed, ReplicaSize
 from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.progress.ledger import IN_PROGRESS, WAITING
+from tests.simulation.move_records import RecordsOfMoves
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
 from zk_layout.ids import RequestId, TopicPartition
@@ -29,6 +30,7 @@ class MoveRequests:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.records = RecordsOfMoves(world)
         self.highest = 0
         self._told: dict[RequestId, None] = {}
         self._finished_at: dict[str, float] = {}
@@ -54,6 +56,8 @@ class MoveRequests:
     def wrote(self, touched: dict[str, Any]) -> str | None:
         """The errors in the statuses that a transaction created."""
         for path in touched:
+            self.records.note(path)
+        for path in touched:
             address = catalog.address_of(path)
             if isinstance(address, ReassignmentStatusAddress) and path in self.world.zookeeper.nodes:
                 self._finished_at[path] = self.world.clock.now  # its last write
@@ -62,6 +66,10 @@ class MoveRequests:
                 if address.request <= self.highest:
                     return f"request {address.request} was written after {self.highest}"
                 self.highest = address.request
+                status = self.world.checker.read(path)
+                wrong = self.records.created(address.request, status) if isinstance(status, RequestStatus) else None
+                if wrong is not None:
+                    return wrong
         return None
 
     def answered(self, reply: ReassignmentsAltered) -> str | None:
@@ -77,7 +85,7 @@ class MoveRequests:
         return None
 
     def outcome(self) -> str | None:
-        """The errors in the final statuses."""
+        """The errors in the final statuses, and in the records of moves."""
         moving = {
             TopicPartition(name, number)
             for name, topic in self.world.checker.topics.items()
@@ -111,4 +119,4 @@ class MoveRequests:
                 return f"{path} was kept for too long: {status}"
         alone = sorted(at for at in moving - followed if not self.world.refusals.excuses(at, Concern.MOVING))
         is_left = len(alone) > unnamed and not self.world.sizes.excuses_statuses()
-        return f"no request is responsible for {alone}" if is_left else None
+        return f"no request is responsible for {alone}" if is_left else self.records.outcome()

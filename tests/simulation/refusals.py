@@ -57,7 +57,8 @@ class Concern(IntFlag):
     MOVING = 2
     DELETING = 4
     ELECTING_UNCLEANLY = 8
-    ALL = 15
+    THROTTLING = 16
+    ALL = 31
 
 
 class Right(Struct, frozen=True):
@@ -178,6 +179,7 @@ class Refusals:
     def _rights_of(name: TopicName, number: PartitionId) -> list[Right]:
         partition, state = PartitionAddress(name, number).path, StateAddress(name, number).path
         leading, moving, deleting = Concern.LEADING, Concern.MOVING, Concern.DELETING
+        of_config = Concern.ELECTING_UNCLEANLY | Concern.THROTTLING
         return [
             Right(_path(name), WRITE, name, None, moving),
             Right(_path(name), READ, name),
@@ -188,7 +190,7 @@ class Refusals:
             Right(state, WRITE, name, number, leading | moving),
             Right(state, WRITE | READ, name, number),
             Right(state, READ, name, number),
-            Right(configs.TopicConfigAddress(name).path, READ, name, None, deleting | Concern.ELECTING_UNCLEANLY),
+            Right(configs.TopicConfigAddress(name).path, READ, name, None, deleting | of_config),
             # Which topic a request means shows its age: until that can be read, nobody leads the topic (decision 85).
             Right(admin.TopicDeletionAddress(name).path, READ, name, None, leading | moving | deleting),
             Right(debts.ReplicaDeletionsAddress(name).path, READ, name, None, moving | deleting),

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.core.candidacy.phases import Phase, TakeOver
+from controller.zk.contact import LOST_S
 from tests.simulation.controllers import CHALLENGE, CLAIM, RELEASED, Controller
 from tests.simulation.world import World
 from tests.simulation.zookeeper import MakeNode
@@ -240,6 +241,49 @@ def test_a_leader_cut_off_from_everybody_is_replaced_once_and_comes_back_as_a_st
     assert len(story.claims) == 1
     assert story.highest_epoch == story.epoch + 1
     assert story.troubled.phase is Phase.STANDBY
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_leader_that_has_lost_only_zookeeper_is_replaced_before_its_session_ends(seed: int) -> None:
+    def cut(story: Watched) -> None:
+        story.troubled.connection.drop(5.0)
+
+    story = Watched(seed, cut)
+
+    story.run()
+
+    ((at_s, _),) = story.claims
+    assert TIMEOUT_S < at_s < LOST_S + TIMEOUT_S + 0.7 < SESSION_S
+    assert story.highest_epoch == story.epoch + 1
+    assert story.troubled.phase is Phase.STANDBY
+    assert not story.was_vacant
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_leader_whose_connection_moves_to_another_server_is_not_even_challenged(seed: int) -> None:
+    def move(story: Watched) -> None:
+        for number in range(5):
+            story.later(2.0 * number, lambda: story.troubled.connection.drop(0.4))
+
+    story = Watched(seed, move)
+
+    lines = story.run()
+
+    assert story.claims == []
+    assert not any("challenging it" in line for line in lines)
+
+
+@pytest.mark.parametrize("leaders_s", [3.0, 4.0, 5.0])
+def test_a_leader_that_finds_zookeeper_a_little_later_than_the_others_stays(leaders_s: float) -> None:
+    def lose(story: Watched) -> None:
+        for controller in story.world.controllers.values():
+            controller.connection.drop(leaders_s if controller is story.troubled else 2.5)
+
+    story = Watched(1, lose)
+
+    story.run()
+
+    assert story.claims == []
 
 
 @pytest.mark.parametrize("seed", SEEDS[:1])

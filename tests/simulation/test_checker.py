@@ -1040,6 +1040,12 @@ def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
         cure = Assignment((BrokerId(1), BrokerId(3), BrokerId(2)), (BrokerId(3),), (BrokerId(2),))
         gates.decided(controller, [moving(cure)], state)
 
+    # The same transaction says that the partition has no leader: its log directory failed, for one.
+    loses = Set(StateAddress(*AT), msgspec.structs.replace(LEADS, leader=NO_LEADER), ZnodeVersion(0))
+    both: Any = SimpleNamespace(writes=(*moving(THIRD).writes, loses), why=())
+    if len(isr) == 1:
+        gates.decided(controller, [both], state)
+
     # The leader's broker restarts: for a moment the partition has no leader, and the move takes a replica off it.
     state.apply(present(BrokerAddress(BrokerId(1)), Registration(()), Stat(Zxid(9), Zxid(9), ZnodeVersion(0))))
     gates.decided(controller, [moving(THIRD)], state)

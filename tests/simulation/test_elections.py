@@ -87,3 +87,18 @@ def test_a_partition_may_begin_with_a_broker_that_left_after_the_decision(is_dec
     world.clock.now += 5.0
 
     assert (ill_begun(world.checker, AT, first, -100.0) is None) is is_decided_before
+
+
+@pytest.mark.parametrize("is_overwritten", [True, False])
+def test_what_a_native_controller_elects_whom_a_hand_had_taken_out_may_lack_records(*, is_overwritten: bool) -> None:
+    world, (one, two) = World(0), (BrokerId(1), BrokerId(2))
+    checker = world.checker
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, one), (two,), (one,))})
+    if is_overwritten:
+        checker.edited[AT] = None
+    before = PartitionState(one, LeaderEpoch(2), ControllerEpoch(1), (one, two))
+    after = PartitionState(two, LeaderEpoch(3), ControllerEpoch(2), (two,))
+
+    checker._state_follows(AT, before, after, world.zookeeper.open_session())
+
+    assert (AT in checker.lost) is is_overwritten

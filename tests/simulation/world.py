@@ -380,6 +380,7 @@ class World:
             moves_need_min_isr=self.limits.gates.need_min_isr,
             moves_need_brokers=self.limits.gates.need_brokers,
             min_insync_replicas=MIN_ISR,
+            keeps_move_records=self.move_requests.records.are_kept_by(own_id),
         )
 
     def leading(self) -> Controller | None:

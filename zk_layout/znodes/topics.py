@@ -40,9 +40,13 @@ class Assignment(Struct, frozen=True, gc=False):
     @property
     def target(self) -> Replicas:
         """The replicas when the move is done."""
-        if not self.removing:
-            return self.replicas
-        return tuple([r for r in self.replicas if r not in self.removing])
+        replicas, removing = self.replicas, self.removing
+        if not removing:
+            return replicas
+        stays = len(replicas) - len(removing)
+        if replicas[stays:] == removing:
+            return replicas[:stays]
+        return tuple([r for r in replicas if r not in removing])
 
     @property
     def original(self) -> Replicas:

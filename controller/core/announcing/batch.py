@@ -5,7 +5,7 @@ Source: Kafka's AbstractControllerBrokerRequestBatch: LeaderAndIsr, then UpdateM
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
@@ -24,7 +24,7 @@ from controller.core.messages.commands import (
 from controller.core.stage import still_to_go
 from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
-from controller.core.state.topics import Partition, TopicView
+from controller.core.state.topics import BLANK, Partition, TopicView
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -53,12 +53,17 @@ class Batch:
         """Add the changes of this turn's facts; `new` are replicas that this controller has just created."""
         for topic in changes.gone_topics.values():
             self._gone.extend(deleted(topic, self._cluster.controller_epoch))
+        is_quiet = changes.is_initial and not new and not self._cluster.shutting_down
+        lists = self._lists() if is_quiet else None
         for name, numbers in changes.partitions.items():
             topic_view = self._cluster.topics.get(name)
             if topic_view is None or topic_view.is_queued_for_deletion or name in self._cluster.withdrawn:
                 continue
             former_view = changes.topics.get(name)
             has_new_id = former_view is not None and former_view.topic_id != topic_view.topic_id
+            if lists is not None and not topic_view.deletions:
+                self._add_first(topic_view, numbers, lists)
+                continue
             for number, former in numbers.items():
                 held = topic_view.partitions.get(number)
                 if held is not None and held.state is not None and held.assignment.replicas:
@@ -146,6 +151,32 @@ class Batch:
         if held.assignment.removing or topic.deletions:
             self.add_stops(topic, number)
 
+    def _lists(self) -> Mapping[BrokerId, Callable[[PartitionView], None]]:
+        """What appends to the existing partitions of each broker that can be reached."""
+        brokers = self._cluster.registered_brokers()
+        return {broker: self._leading.setdefault(broker, ([], []))[0].append for broker in brokers}
+
+    def _add_first(
+        self,
+        topic: TopicView,
+        numbers: Mapping[PartitionId, Partition],
+        lists: Mapping[BrokerId, Callable[[PartitionView], None]],
+    ) -> None:
+        """The same as one `_add_partition` each, while no broker shuts down and no replica is new."""
+        views, partitions = self._views.setdefault(topic.name, {}), topic.partitions
+        for number, former in numbers.items():
+            held = partitions[number]
+            if held.state is None or not held.assignment.replicas:
+                continue
+            if former is not BLANK or held.assignment.removing:
+                self._add_partition(topic, number, former, NO_BROKERS, has_new_id=False)
+                continue
+            seen = views[number] = view(topic, number, held, held.state, self._cluster)
+            self._announced.add(id(seen))
+            for broker in seen.replicas:
+                if broker in lists:
+                    lists[broker](seen)
+
     def _view(self, topic: TopicView, number: PartitionId, held: Partition) -> PartitionView | None:
         of_topic = self._views.setdefault(topic.name, {})
         seen = of_topic.get(number)
@@ -204,6 +235,9 @@ class Batch:
     ) -> Iterator[PartitionView]:
         """The changes of topics that the broker knows, and all partitions of topics that are new to it."""
         whole = {name: numbers for part in parts for name, numbers in part.whole.items()}
+        if not whole and not self._round.is_under_way:
+            yield from changed
+            return
         for seen in changed:
             if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):
                 yield seen

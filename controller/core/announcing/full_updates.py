@@ -75,6 +75,11 @@ class FullUpdates:
             if any(not former.assignment.replicas for former in changes.partitions[name].values()):
                 self._held_back[name] = {**dict.fromkeys(brokers, 0), **self._held_back.get(name, {})}
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether some broker may still lack a part of some topic."""
+        return bool(self._left or self._held_back)
+
     def has_more(self, incomplete: Container[TopicName]) -> bool:
         """Whether there is anything to send now."""
         return bool(self._left) or any(name not in incomplete for name in self._held_back)

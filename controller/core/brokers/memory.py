@@ -99,6 +99,11 @@ class BrokersMemory(Struct, frozen=True, eq=False):
             _keep(self.offline_replicas, at, failed - {broker})
             self.touched[at] = None
 
+    @property
+    def is_all_in_sync(self) -> bool:
+        """Whether nothing is remembered that an ISR could change."""
+        return not (self.caught_up or self.logs_deleted)
+
     def note_in_sync(self, at: TopicPartition, held: Partition, former: Partition) -> None:
         """Note a partition's ISR: replicas in it have all records, whatever happened before. Note who left, too."""
         isr = held.state.isr if held.state is not None else ()

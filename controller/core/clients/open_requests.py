@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.messages.events import CallId
@@ -29,6 +29,7 @@ from controller.core.messages.replies import (
 from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
+    Caller,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -42,7 +43,7 @@ from controller.core.messages.requests import (
     TopicRequest,
 )
 from controller.core.quotas.mutations import MutationQuotas
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
 
 WHOLE_TOPIC = PartitionId(-1)
 PLACED_AS_ONE = 8
@@ -66,9 +67,11 @@ class _Open(Struct):
     rest: Iterator[Item]
     results: list[Result | None]
     missing: int
+    caller: Caller | None = None
+    formers: dict[int, Replicas] = field(default_factory=dict)
 
 
-Held = Callable[[CallId, Reply, Outbox], bool]
+Held = Callable[[CallId, Caller | None, Reply, Outbox], bool]
 
 
 class OpenRequests:
@@ -118,6 +121,23 @@ class OpenRequests:
         for item in items:
             self._inbox.setdefault(item.at.topic, []).append(item)
         return items
+
+    def note_caller(self, call: CallId, caller: Caller) -> None:
+        """Note who made a request, for the callback that may hold its answer."""
+        held = self._open.get(call)
+        if held is not None:
+            held.caller = caller
+
+    def note_former(self, item: Item, former: Replicas) -> None:
+        """Note at which replicas the partition of a part was aimed when it was decided."""
+        held = self._open.get(item.call)
+        if held is not None:
+            held.formers[item.index] = former
+
+    def former(self, item: Item) -> Replicas:
+        """At which replicas the partition of a part was aimed before; empty if the part changed nothing."""
+        held = self._open.get(item.call)
+        return () if held is None else held.formers.get(item.index, ())
 
     def is_open(self, call: CallId) -> bool:
         """Whether the caller still waits for the answer."""
@@ -195,7 +215,7 @@ class OpenRequests:
             return
         del self._open[call]
         reply = self._reply(call, held, out)
-        if not any(holds(call, reply, out) for holds in self._holders):
+        if not any(holds(call, held.caller, reply, out) for holds in self._holders):
             out.answer(call, reply)
 
     def _reply(self, call: CallId, held: _Open, out: Outbox) -> Reply:

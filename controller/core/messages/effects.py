@@ -165,6 +165,7 @@ NOTICE_KINDS = (
     "limited legacy reassignment",
     "lower size limit",
     "malformed znode",
+    "missing records",
     "missing replicas",
     "missing request id",
     "moves held up",

@@ -23,7 +23,7 @@ from controller.core.messages.replies import (
     Reply,
     Result,
 )
-from controller.core.messages.requests import ListReassignments, PartitionReassignment
+from controller.core.messages.requests import Caller, ListReassignments, PartitionReassignment
 from controller.core.progress import list_reassignments
 from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
 from controller.core.progress.measuring import PACE_S, Progress
@@ -62,7 +62,8 @@ class RequestProgress(Duty):
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._cluster = shared.cluster
-        self._ledger = RequestLedger(shared.cluster, shared.settings.budget.followed)
+        recorded_in = shared.sizes if shared.settings.keeps_move_records else None
+        self._ledger = RequestLedger(shared.cluster, shared.settings.budget.followed, recorded_in)
         self._progress = Progress(
             shared.cluster, self._ledger, shared.settings.clock_zero_ms, shared.settings.budget.measured
         )
@@ -79,20 +80,21 @@ class RequestProgress(Duty):
 
     def _note(self, item: Item, result: Result) -> None:
         if isinstance(item.wanted, PartitionReassignment) and isinstance(result, PartitionResult) and not result.error:
-            self._ledger.claim(item.call, item.at, is_cancel=item.wanted.replicas is None)
+            former = self._shared.requests.former(item)
+            self._ledger.claim(item.call, item.at, former, is_cancel=item.wanted.replicas is None)
 
     def _give_up(self, call: CallId) -> None:
         """Release the moves of a request that was answered early; they are adopted later under another id."""
         self._ledger.granted(call)
 
-    def _hold(self, call: CallId, reply: Reply, out: Outbox) -> bool:
+    def _hold(self, call: CallId, caller: Caller | None, reply: Reply, out: Outbox) -> bool:
         """Hold an answer until its request has an id; return whether it waits."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
         entries = self._ledger.granted(call)
         if not entries:
             return False
-        asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, reply=reply)
+        asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, caller=caller, reply=reply)
         self._ledger.register(asked, asked.requested_ms)
         return True
 
@@ -104,12 +106,12 @@ class RequestProgress(Duty):
         is_idle = self._ledger.is_idle and not self._progress.is_anything_moving
         for name, numbers in changes.partitions.items():
             held = self._cluster.topics[name].partitions
-            for number in numbers:
+            for number, before in numbers.items():
                 if is_idle and not held[number].assignment.is_moving:
                     continue
                 is_idle = False
                 listed = held[number] if held[number].assignment.replicas else None
-                self._progress.see(TopicPartition(name, number), listed, out.now)
+                self._progress.see(TopicPartition(name, number), listed, out.now, before.assignment.target)
         for name, gone in changes.gone_topics.items() if not is_idle else ():
             for at in (TopicPartition(name, number) for number in gone.partitions):
                 self._progress.see(at, self._cluster.partition(at), out.now)

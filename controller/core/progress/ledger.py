@@ -19,10 +19,13 @@ from msgspec import Struct, field
 
 from controller.core.messages.events import CallId
 from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import Caller
 from controller.core.progress.closing import Closing
+from controller.core.progress.recording import Recording, most_bytes
 from controller.core.state.placement import Numbers, discard
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
+from controller.core.transactions.sizes import RequestSizes
 from zk_layout.ids import Replicas, RequestId, TopicId, TopicPartition, Zxid
 from zk_layout.znodes.reassignment_status import PartitionStatus, RequestStatus, TopicStatus
 
@@ -50,7 +53,8 @@ class Entry(Struct):
     """One partition of a request: its target, and its outcome.
 
     Shape:
-        `waits_in` is the topic while the move has not begun, else None.
+        `waits_in` is the topic while the move has not begun, else None. `former` are the replicas at which the
+        partition was aimed before; empty if unknown, or recorded by an earlier term.
     """
 
     replicas: Replicas
@@ -58,6 +62,7 @@ class Entry(Struct):
     outcome: str | None = None
     copied_bytes: int | None = None
     waits_in: TopicIdentity | None = None
+    former: Replicas = ()
 
 
 class OpenRequest(Struct, eq=False):
@@ -66,7 +71,7 @@ class OpenRequest(Struct, eq=False):
     Shape:
         `ended` counts the entries by outcome, `waiting` those whose move has not begun, and `copied_bytes` is their
         sum, so that the end of a request for 100,000 partitions does not iterate over all of them. `closing` follows
-        what its receiving brokers lack.
+        what its receiving brokers lack. `recording` has what is to be recorded of its moves with its status.
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """
@@ -80,6 +85,8 @@ class OpenRequest(Struct, eq=False):
     unfinished: int = 0
     request: RequestId | None = None
     call: CallId | None = None
+    caller: Caller | None = None
+    recording: Recording | None = None
     reply: ReassignmentsAltered | None = None
     finished_ms: int | None = None
     written_at: float = 0.0
@@ -115,16 +122,19 @@ class OpenRequest(Struct, eq=False):
 class RequestLedger:
     """The requests that are not done, by id and by the partitions they still move."""
 
-    def __init__(self, cluster: Cluster, budget: int = 3_000) -> None:
-        """Begin without requests. `budget` is how many partitions of requests a turn examines."""
+    def __init__(self, cluster: Cluster, budget: int = 3_000, recorded_in: RequestSizes | None = None) -> None:
+        """Begin without requests. `budget` is how many partitions of requests a turn examines. Moves are recorded in
+        znodes of these sizes, if any.
+        """
         self._cluster = cluster
+        self._recorded_in = recorded_in
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
         self._claimed: dict[CallId, dict[TopicPartition, Entry]] = {}
         self._registering: deque[tuple[OpenRequest, Iterator[tuple[TopicPartition, Entry]]]] = deque()
         self._through: list[OpenRequest] = []
         self._budget = self._left = budget
         self.waiting: Numbers = {}
-        self.orphans: dict[TopicPartition, None] = {}
+        self.orphans: dict[TopicPartition, Replicas] = {}
         self.open: dict[RequestId, OpenRequest] = {}
         self.finished: list[OpenRequest] = []
 
@@ -170,6 +180,7 @@ class RequestLedger:
         return bool(self._registering)
 
     def _take_over(self, asked: OpenRequest, at: TopicPartition, entry: Entry, now_ms: int) -> None:
+        self._record(asked, at, entry)
         self.orphans.pop(at, None)
         for earlier in tuple(self._of.get(at, ())):
             outcome = _overridden(earlier.entries[at], entry) if _may_override(asked, earlier, at) else None
@@ -184,6 +195,14 @@ class RequestLedger:
         self.see(at, self._cluster.partition(at), now_ms)
         if self._cluster.waiting_move(at) is None:
             self.left_queue(at, now_ms)  # before all of the request was granted, or an earlier term wrote that it waits
+
+    def _record(self, asked: OpenRequest, at: TopicPartition, entry: Entry) -> None:
+        topic, sizes = self._cluster.topics.get(at.topic), self._recorded_in
+        if sizes is None or topic is None or not entry.former or entry.former == entry.replicas:
+            return
+        if asked.recording is None:
+            asked.recording = Recording(most_bytes(sizes))
+        asked.recording.add(at, topic, entry.replicas, entry.former)
 
     def _finish_one(self, asked: OpenRequest, now_ms: int) -> None:
         asked.unfinished -= 1
@@ -216,15 +235,15 @@ class RequestLedger:
         """Whether there is neither a request that moves anything nor a move without a request."""
         return not self._of and not self.orphans and not self._registering
 
-    def claim(self, call: CallId, at: TopicPartition, *, is_cancel: bool) -> None:
-        """Note a granted part; the request's other parts may not be settled yet."""
+    def claim(self, call: CallId, at: TopicPartition, former: Replicas, *, is_cancel: bool) -> None:
+        """Note a granted part; the request's other parts may not be settled yet. `former` is where it was aimed."""
         held = self._cluster.partition(at)
         if held is None:
             return
-        entry, waiting = Entry(held.assignment.target, is_cancel), self._cluster.waiting_move(at)
+        entry, waiting = Entry(held.assignment.target, is_cancel, former=former), self._cluster.waiting_move(at)
         if waiting is not None and not is_cancel:
             topic = self._cluster.topics[at.topic]
-            entry = Entry(waiting.to, waits_in=TopicIdentity(topic.czxid, topic.topic_id))
+            entry = Entry(waiting.to, waits_in=TopicIdentity(topic.czxid, topic.topic_id), former=former)
         self._claimed.setdefault(call, {})[at] = entry
 
     def left_queue(self, at: TopicPartition, now_ms: int) -> None:
@@ -259,11 +278,19 @@ class RequestLedger:
         waiting = [asked for asked in self._of.get(at, ()) if asked.entries[at].waits_in is not None]
         return waiting[-1] if waiting else None
 
-    def see(self, at: TopicPartition, held: Partition | None, now_ms: int, copied_bytes: int | None = None) -> None:
+    def see(
+        self,
+        at: TopicPartition,
+        held: Partition | None,
+        now_ms: int,
+        copied_bytes: int | None = None,
+        former: Replicas = (),
+    ) -> None:
         """Update the requests for a partition from the facts; `held` is None if it is gone.
 
         Shape:
-            `copied_bytes` is what its receiving replicas have copied, as far as measured.
+            `copied_bytes` is what its receiving replicas have copied, as far as measured. `former` is where it was
+            aimed before this change, as far as known.
         """
         asking = None if held is None and not self._cluster.is_missing(at) else self._of.get(at)
         is_moving = held is not None and held.assignment.is_moving
@@ -279,8 +306,11 @@ class RequestLedger:
                 self._settle(at, asked, outcome, copied_bytes, now_ms)
         if not is_moving:
             self.orphans.pop(at, None)
-        elif at not in self._of:
-            self.orphans[at] = None
+        elif at not in self._of and held is not None:
+            if former and former != held.assignment.target:
+                self.orphans[at] = former
+            else:
+                self.orphans.setdefault(at, held.assignment.original)
 
     def origin(self, at: TopicPartition) -> str:
         """The origin of a move without a request."""
@@ -293,10 +323,10 @@ class RequestLedger:
         by_origin: dict[str, dict[TopicPartition, Entry]] = {}
         claimed = [*self._claimed.values(), *(asked.entries for asked, _ in self._registering)]
         for at in [at for at in self.orphans if not any(at in entries for entries in claimed)]:
-            del self.orphans[at]
+            former = self.orphans.pop(at)
             held = self._cluster.partition(at)
             if held is not None and held.assignment.is_moving:
-                by_origin.setdefault(self.origin(at), {})[at] = Entry(held.assignment.target)
+                by_origin.setdefault(self.origin(at), {})[at] = Entry(held.assignment.target, former=former)
         for origin in sorted(by_origin):
             found = OpenRequest(origin, now_ms, by_origin[origin])
             self.register(found, now_ms)

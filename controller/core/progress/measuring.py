@@ -103,8 +103,8 @@ class Progress:
                         at = TopicPartition(topic.topic, partition.partition)
                         self._earlier[at] = (partition.progress.stage, partition.progress.since_ms)
 
-    def see(self, at: TopicPartition, held: Partition | None, now: float) -> None:
-        """Take in a partition that changed, or is gone."""
+    def see(self, at: TopicPartition, held: Partition | None, now: float, former: Replicas = ()) -> None:
+        """Take in a partition that changed, or is gone; `former` is where it was aimed before."""
         now_ms = self.at_ms(now)
         copied = None
         before = self._stages.get(at)
@@ -121,7 +121,7 @@ class Progress:
                 since_ms = earlier[1] if earlier is not None and earlier[0] == where.value else now_ms
                 self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding))
                 self._ledger.note_news(at)
-        self._ledger.see(at, held, now_ms, copied)
+        self._ledger.see(at, held, now_ms, copied, former)
 
     def note_brokers(self, changes: Changes, now: float) -> None:
         """Take in brokers that came or went."""

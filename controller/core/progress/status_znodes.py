@@ -1,5 +1,7 @@
 """What do the znodes of `/admin/reassign_partitions_status` contain, and when are they written and deleted?
 
+Records of what a request moved are written with its first status, never again, and deleted with it.
+
 They are written at the beginning of a request, some seconds after a move reaches another stage, every half minute while
 it copies, and at the end. Finished ones are kept for a while, across terms.
 
@@ -10,21 +12,26 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, structs
 
 from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.events import Again
 from controller.core.messages.outbox import Outbox
 from controller.core.progress.ledger import OpenRequest, RequestLedger
 from controller.core.progress.status_text import StatusText
 from controller.core.transactions.back_off import AT_ONCE
-from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
 from controller.core.turn.shared import Shared
 from zk_layout.ids import ABSENT, RequestId
+from zk_layout.znodes import reassignment_status
+from zk_layout.znodes.move_records import MoveRecordsAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot, StatusRootAddress
 
 NOTICE = "missing request id"
+UNRECORDED = "missing records"
+TRIES_WITH_RECORDS = 2
 NEWS_AFTER_S = 5.0
 WRITTEN_EVERY_S = 30.0
 WRITTEN_UNCHANGED_EVERY_S = 600.0
@@ -33,15 +40,17 @@ PARTITIONS_UNSLOWED = 2_000
 WRITES_A_TURN = 100
 PAUSE_MS = 5_000
 MOST_FINISHED = 1_000
+MOST_RECORDED = 200_000  # about 8 MB with three replicas
 ROOT = Subject("znode", StatusRootAddress().path)
 
 
 class _Memo(Struct, frozen=True, eq=False):
-    """The request of a proposal; without a status the proposal deletes it."""
+    """The request of a proposal; without a status the proposal deletes it, or only its records (`spares_status`)."""
 
     request: RequestId
     status: RequestStatus | None = None
     asked: OpenRequest | None = None
+    spares_status: bool = False
 
 
 class StatusZnodes:
@@ -57,6 +66,8 @@ class StatusZnodes:
         self._opening: deque[OpenRequest] = deque()
         self._due: deque[OpenRequest] = deque()
         self._expired: deque[RequestId] = deque()
+        self._unrecorded: deque[RequestId] = deque()
+        self._leaving: dict[RequestId, None] = {}
         self._expiries: list[tuple[int, RequestId]] = []
         self._paused: deque[tuple[int, RequestId]] = deque()
         self._own: dict[RequestId, None] = {}
@@ -65,6 +76,7 @@ class StatusZnodes:
     def take_up(self, now: float) -> None:
         """Continue the requests of earlier terms as soon as their statuses can be read."""
         now_ms = self._text.at_ms(now)
+        self._disown(self._statuses.take_unclaimed())
         for request in self._statuses.take_appeared():
             kept = self._statuses.kept.get(request)
             if kept is None or kept.status is None or self._is_own(request, kept.status):
@@ -73,6 +85,17 @@ class StatusZnodes:
                 self._ledger.reopen(kept.status, request, now_ms)
             else:
                 self._retain(request, min(kept.status.finished_ms, now_ms))
+        self._thin_out()
+
+    def _disown(self, unclaimed: Iterable[RequestId]) -> None:
+        """Delete records whose request has no status: it was deleted, or a term ended before it was written."""
+        unreadable = self._shared.state.unreadable
+        if reassignment_status.ROOT in unreadable:
+            return
+        without = [r for r in unclaimed if r not in self._proposed and r not in self._leaving]
+        without = [r for r in without if ReassignmentStatusAddress(r).path not in unreadable]
+        self._leaving.update(dict.fromkeys(without))
+        self._expired.extend(without)
 
     def adjust(self) -> None:
         """Keep finished requests for as long as the settings now say, also those that have finished."""
@@ -95,7 +118,7 @@ class StatusZnodes:
         """When the next status is to be created or deleted; None if nothing is scheduled."""
         times = []
         has_too_many = len(self._expiries) > MOST_FINISHED
-        if self._due or self._expired or self._ledger.finished or has_too_many:
+        if self._due or self._expired or self._unrecorded or self._ledger.finished or has_too_many:
             times.append(now)
         now_ms = self._text.at_ms(now)
         times.extend(now + max(0, w[0][0] - now_ms) / 1000 for w in (self._expiries, self._paused) if w)
@@ -119,6 +142,25 @@ class StatusZnodes:
         while self._paused and self._paused[0][0] <= now_ms:
             self._expired.append(self._paused.popleft()[1])
 
+    @property
+    def _excess(self) -> int:
+        """How many recorded moves are more than are kept, besides those about to be deleted."""
+        statuses = self._statuses
+        return statuses.recorded_moves - MOST_RECORDED - sum(map(statuses.moves_recorded, self._leaving))
+
+    def _thin_out(self) -> None:
+        """Of too many records, delete those of the requests that finished first, but not of the last one."""
+        excess = self._excess
+        if excess <= 0:
+            return
+        for _, request in sorted(self._expiries)[:-1]:
+            if excess <= 0:
+                return
+            if request in self._statuses.records and request not in self._leaving:
+                excess -= self._statuses.moves_recorded(request)
+                self._leaving[request] = None
+                self._unrecorded.append(request)
+
     # ---- proposing ------------------------------------------------------------------------------------------
 
     def opening(self, now: float) -> list[Proposal]:
@@ -133,9 +175,13 @@ class StatusZnodes:
             Create(root, value) if statuses.root_version == ABSENT else Set(root, value, statuses.root_version)
         )
         writes = (counted, Create(ReassignmentStatusAddress(request), status))
+        records: tuple[Write, ...] = ()
+        if asked.recording is not None:
+            records = tuple(asked.recording.creations(request, asked.origin, asked.requested_ms, asked.caller))
         why = f"request {request} ({asked.origin}) concerns {len(asked.entries)} partitions"
         self._proposed[request] = status
-        return [self._proposal(ROOT, writes, why, _Memo(request, status, asked))]
+        memo = _Memo(request, status, asked)
+        return [self._proposal(ROOT, Atom(writes, (why,), before=records), memo)]
 
     def updates(self, now: float) -> Iterator[Proposal]:
         """Propose changed statuses, and deletions of those whose retention is over."""
@@ -146,6 +192,8 @@ class StatusZnodes:
         self._due.extend(due[WRITES_A_TURN:])
         for _ in range(min(len(self._expired), WRITES_A_TURN)):
             yield from self._deletion(self._expired.popleft(), now)
+        for _ in range(min(len(self._unrecorded), WRITES_A_TURN)):
+            yield from self._records_deletion(self._unrecorded.popleft())
 
     def _update(self, asked: OpenRequest, now: float) -> Iterator[Proposal]:
         if asked.is_being_written:
@@ -166,27 +214,43 @@ class StatusZnodes:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in status.counts.items())
         write = Set(ReassignmentStatusAddress(request), status, kept.version)
         memo = _Memo(request, status, asked)
-        yield self._proposal(_subject(request), (write,), f"request {request} {what}: {counts}", memo)
+        yield self._proposal(_subject(request), Atom((write,), (f"request {request} {what}: {counts}",)), memo)
 
     def _put_off(self, asked: OpenRequest) -> None:
         asked.has_news = True
         asked.is_put_off = asked.finished_ms is not None
 
     def _deletion(self, request: RequestId, now: float) -> Iterator[Proposal]:
-        kept = self._statuses.kept.get(request)
-        if kept is None or kept.status is None:
+        kept, records = self._statuses.kept.get(request), tuple(self._record_deletions(request))
+        if (kept is None and not records) or (kept is not None and kept.status is None):
+            self._leaving.pop(request, None)
             return
-        if not self._transactions.may_propose(_subject(request)):
+        if request in self._unrecorded or not self._transactions.may_propose(_subject(request)):
             self._pause(request, now)
             return
-        write = Delete(ReassignmentStatusAddress(request), kept.version)
+        status = () if kept is None else (Delete(ReassignmentStatusAddress(request), kept.version),)
         why = f"the status of request {request} was kept long enough"
-        yield self._proposal(_subject(request), (write,), why, _Memo(request))
+        if kept is None:
+            why = f"request {request} has no status: the records of its moves are deleted"
+        # The status leaves last: records without one are found by the next term.
+        self._leaving[request] = None
+        yield self._proposal(_subject(request), Atom(status, (why,), before=records), _Memo(request))
 
-    def _proposal(self, subject: Subject, writes: tuple[Write, ...], why: str, memo: _Memo) -> Proposal:
+    def _records_deletion(self, request: RequestId) -> Iterator[Proposal]:
+        records = tuple(self._record_deletions(request))
+        if not records or not self._transactions.may_propose(_subject(request)):
+            return  # what is left is deleted with the status
+        why = f"the records of request {request} are deleted: those of more than {MOST_RECORDED} moves are kept"
+        yield self._proposal(_subject(request), Atom(records, (why,)), _Memo(request, spares_status=True))
+
+    def _record_deletions(self, request: RequestId) -> Iterator[Write]:
+        for address, records in self._statuses.records.get(request, {}).items():
+            yield Delete(address, records.version)
+
+    def _proposal(self, subject: Subject, atom: Atom, memo: _Memo) -> Proposal:
         if memo.asked is not None:
             memo.asked.is_being_written, memo.asked.has_news = True, False
-        return Proposal(subject, (Atom(writes, (why,)),), memo=memo)
+        return Proposal(subject, (atom,), memo=memo)
 
     # ---- outcomes -------------------------------------------------------------------------------------------
 
@@ -196,18 +260,23 @@ class StatusZnodes:
         assert isinstance(memo, _Memo)
         self._proposed.pop(memo.request, None)
         if isinstance(outcome, Accepted):
+            self._leaving.pop(memo.request, None)
             self._written(memo, out)
             return
         kept, asked = self._statuses.kept.get(memo.request), memo.asked
         if asked is not None and isinstance(outcome, Unwritable):
             self._go_without(asked, out)
+        elif memo.spares_status:
+            pass  # they are deleted with the status
         elif asked is None:
-            if kept is not None:
+            if kept is not None or memo.request in self._statuses.records:
                 self._pause(memo.request, out.now)
+            else:
+                self._leaving.pop(memo.request, None)
         elif kept is not None and kept.status == memo.status:
             self._written(memo, out)
         elif asked.request is None:
-            self._not_opened(asked, out)
+            self._not_opened(asked, memo.request, outcome, out)
         elif kept is None or kept.status is None:
             self._ledger.forget(asked)
         else:
@@ -229,6 +298,7 @@ class StatusZnodes:
         asked.is_being_written, asked.written_at = False, out.now
         if asked.request is None:
             self._opening.popleft()
+            asked.recording = None  # it is written
             self._own[memo.request] = None
             self._ledger.opened(asked, memo.request, is_final=status.finished_ms is not None)
             _answer(asked, memo.request, out)
@@ -238,10 +308,20 @@ class StatusZnodes:
             self._ledger.finished.append(asked)
         if status.finished_ms is not None:
             self._retain(memo.request, status.finished_ms)
+            self._thin_out()
 
-    def _not_opened(self, asked: OpenRequest, out: Outbox) -> None:
-        """After a refusal, try again."""
+    def _not_opened(self, asked: OpenRequest, request: RequestId, outcome: Outcome, out: Outbox) -> None:
+        """After a refusal, try again, under another id if some of its records were written; the second time that the
+        records themselves are refused, without them.
+        """
         asked.is_being_written = False
+        about = outcome.about if isinstance(outcome, Refused) else ()
+        is_about_records = bool(about) and all(isinstance(address, MoveRecordsAddress) for address in about)
+        if is_about_records and self._transactions.refusals(ROOT) >= TRIES_WITH_RECORDS:
+            asked.recording = None
+            out.notice(UNRECORDED, f"ZooKeeper refuses to write {about[0].path}: the request cannot be rolled back")
+        if request in self._statuses.records and request not in self._statuses.kept:
+            self._disown((request,))
         self._answer_if_refused(out)
 
     def _answer_if_refused(self, out: Outbox) -> None:
@@ -258,6 +338,11 @@ class StatusZnodes:
     def _go_without(self, asked: OpenRequest, out: Outbox) -> None:
         """Even the shortest status does not fit into a znode: continue without one, or with the last one written."""
         asked.is_being_written = False
+        if asked.request is None and asked.recording is not None:
+            asked.recording = None  # it may be what was too large
+            out.notice(UNRECORDED, f"records of {len(asked.entries)} moves are too large: they cannot be rolled back")
+            out.wake(Again(), out.now)
+            return
         if asked.request is None:
             self._opening.popleft()
             _answer(asked, None, out)

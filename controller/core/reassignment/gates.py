@@ -5,6 +5,8 @@ What is in flight goes on. A move that cures what keeps others from beginning is
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.min_isr import MinIsr
 from controller.core.reassignment.places import AWAY, MIN_ISR, Place, Places
@@ -27,7 +29,7 @@ class Gates:
         self._min_isr = MinIsr(shared)
         self._min_isr.look(is_wanted=self._is_looking)
         self._away: tuple[BrokerId, ...] = ()
-        self._shut: dict[Place, None] = {}
+        self._live: Set[BrokerId] | None = None
         self._said = ""
 
     @property
@@ -65,6 +67,13 @@ class Gates:
             hosting = (b for b, count in cluster.replica_counts.items() if count and b not in cluster.controllers)
             self._away = tuple(sorted(b for b in hosting if not cluster.is_live(b)))
 
+    def came_or_went(self) -> Set[BrokerId]:
+        """The brokers that have become live or not since the last call: some moves are cures now, or no longer."""
+        live = frozenset(self._cluster.live_brokers()) if self.is_on else None
+        changed = frozenset() if live is None or self._live is None else live ^ self._live
+        self._live = live
+        return changed
+
     def before(self, at: TopicPartition, target: Replicas) -> Places:
         """What a move must wait for that copies: nothing if it cures its own partition, and not for brokers if it takes
         a replica off one that is away.
@@ -83,12 +92,6 @@ class Gates:
             return bool(self._away)
         needed = self._shared.settings.moves_need_min_isr
         return needed and (not self._min_isr.is_known or bool(self._min_isr.count))
-
-    def opened(self) -> list[Place]:
-        """What moves need no longer wait for, and had to at the last call."""
-        opened = [place for place in self._shut if not self.is_shut(place)]
-        self._shut = {place: None for place in (IN_SYNC, ALL_THERE) if self.is_shut(place)}
-        return opened
 
     def sentence(self) -> str:
         """What moves wait for; empty if for nothing, or if that is not known yet."""

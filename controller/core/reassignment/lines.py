@@ -96,9 +96,9 @@ class Lines:
         for place in tuple(self._lines):
             self.open(place)
 
-    def waited_for(self, kind: str) -> list[Place]:
-        """The places of a kind behind which moves wait."""
-        return [place for place in self._lines if place.kind == kind]
+    def waited_for(self, *kinds: str) -> list[Place]:
+        """The places of these kinds behind which moves wait."""
+        return [place for place in self._lines if place.kind in kinds]
 
     def next(self, has_room: Callable[[], bool]) -> tuple[TopicPartition, Places] | None:
         """Take the first move that has room everywhere; None if there is none, or the cluster has no room.

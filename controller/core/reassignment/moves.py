@@ -29,7 +29,7 @@ from controller.core.steps.change import Case, Change, Gather, Next, Precedence,
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
-from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
@@ -56,10 +56,10 @@ class Moves(TopicDuty):
         self._queue = queue
         self._throttles = throttles
         self._cluster = shared.cluster
-        self._removal = Removal(memory, shared.settings.deletion_patience_s)
+        self._removal = Removal(memory, shared.settings.deletion_patience_s, shared.settings.budget.decided)
         self._letting_go: list[TopicPartition] = []
         self._gathered: list[TopicPartition] = []
-        self._ends_moves = False
+        self._ended_unasked = 0
         self._long_requests = LongRequests(shared.requests, shared.agenda)
         throttles.serve(self._long_requests.start, self._long_requests.refuse)
 
@@ -93,6 +93,7 @@ class Moves(TopicDuty):
         is_throttled = self._throttles.ask(asked.call, request)
         take_in = self._long_requests.hold if is_throttled else self._long_requests.open
         take_in(asked.call, request, items, len(wanted), out)
+        self._shared.requests.note_caller(asked.call, asked.caller)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""
@@ -122,6 +123,9 @@ class Moves(TopicDuty):
             step.planned.take(number, outcome)
             if outcome.notice is not None:
                 step.notices.append(outcome.notice)
+        # What ZooKeeper says: an earlier request of this step, which the later one overrides, is never written.
+        held = step.topic.partitions.get(number)
+        self._shared.requests.note_former(item, () if held is None else held.assignment.target)
         step.accepted.append(item)
         step.requested[number] = None
         if self._queue.is_on:
@@ -179,8 +183,29 @@ class Moves(TopicDuty):
     def hear(self, report: Report, out: Outbox) -> None:
         """Take in confirmed deletions."""
         if isinstance(report, Acknowledged) and is_accepted(report, self._cluster):
+            due: dict[TopicName, list[PartitionId]] = {}
             for at in self._removal.confirm(report, self._cluster):
-                self._shared.agenda.add(at.topic, (at.partition,))
+                due.setdefault(at.topic, []).append(at.partition)
+            for name, numbers in due.items():
+                self._go_on(name, numbers, out)
+
+    def _go_on(self, name: TopicName, numbers: Iterable[PartitionId], out: Outbox) -> None:
+        """Let moves end, and many of one topic together, since each end writes the whole topic's znode."""
+        moving = self._cluster.moving.get(name, {})
+        ends = [n for n in numbers if n in moving]
+        at_once = [n for n in numbers if n not in moving]
+        if ends and not self._gather(name, len(moving), out):
+            at_once += ends
+        elif ends and self._removal.put_off(name, ends, len(moving)):
+            at_once += self._removal.gathered(name)
+        if at_once:
+            self._shared.agenda.add(name, at_once)
+
+    def _gather(self, name: TopicName, moving: int, out: Outbox) -> bool:
+        """Whether ends of this topic's moves wait for each other now."""
+        if self._removal.gather(name, moving):
+            out.wake(EndsGathered(name), out.now + GATHER_S)
+        return self._removal.is_gathering(name)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """End waits whose time is over."""
@@ -203,7 +228,7 @@ class Moves(TopicDuty):
             case Gather():
                 self._gathered.append(case.at)
             case Change(assignment=assignment):
-                self._ends_moves |= assignment is not None and not assignment.is_moving
+                self._ended_unasked += assignment is not None and not assignment.is_moving and not case.confirmed
             case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_unannounced:
                 self._letting_go.append(case.at)
             case _:
@@ -212,7 +237,7 @@ class Moves(TopicDuty):
 
     def open_step(self, step: Step, out: Outbox) -> None:
         """Reset what an unfinished step may have left."""
-        self._letting_go, self._gathered, self._ends_moves = [], [], False
+        self._letting_go, self._gathered, self._ended_unasked = [], [], 0
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Begin waits, and gather ends of moves that come at about the same time."""
@@ -220,9 +245,9 @@ class Moves(TopicDuty):
         if until is not None:
             out.wake(PatienceOver(), until)
         if self._gathered:
-            self._removal.put_off(step.name, [at.partition for at in self._gathered])
-        if self._ends_moves and self._removal.gather(step.name, len(self._cluster.moving.get(step.name, ()))):
-            out.wake(EndsGathered(step.name), out.now + GATHER_S)
+            self._go_on(step.name, [at.partition for at in self._gathered], out)
+        if self._ended_unasked:  # no broker's answer has announced them
+            self._gather(step.name, len(self._cluster.moving.get(step.name, ())) - self._ended_unasked, out)
 
 
 def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:

@@ -24,7 +24,7 @@ from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import THE_CLUSTER, places_of
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
 from controller.core.reassignment.turns import ASIDE_S, Turns
-from controller.core.reassignment.waiting_text import overtaken, superseded
+from controller.core.reassignment.waiting_text import on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
@@ -283,6 +283,7 @@ class MoveQueue(TopicDuty):
         if not self._leads:
             return ()
         self._turns.gates.look_for_brokers()
+        self._turns.look_again(out)
         self._turns.gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
             self._turns.call(out)
@@ -337,7 +338,7 @@ class MoveQueue(TopicDuty):
             return
         target = held.assignment.target
         if target == move.to:
-            self.drop(step, at, f"{at} no longer waits to move to {listed(move.to)}: it is there, or on its way")
+            self.drop(step, at, on_its_way(at, move.to))
             return
         if {*target} != {*move.former}:
             text = overtaken(at, move, target)
@@ -351,7 +352,7 @@ class MoveQueue(TopicDuty):
         at = case.at
         outcome = rule.begin(case, self._cluster, target)
         if outcome is None:
-            self.drop(step, at, f"{at} no longer waits to move to {listed(target)}: it is there, or on its way")
+            self.drop(step, at, on_its_way(at, target))
         elif isinstance(outcome, Change):
             if pausing.holds_back(case, self._cluster, outcome):
                 self._turns.stand(at)
@@ -370,9 +371,14 @@ class MoveQueue(TopicDuty):
             return
         plan = self._plan(step)
         for number in step.planned.assigned:
-            move = self._cluster.waiting_move(TopicPartition(step.name, number))
+            at = TopicPartition(step.name, number)
+            move = self._cluster.waiting_move(at)
             assignment = step.planned.assignment_of(number)
-            if move is not None and assignment is not None and number not in plan.changed:
+            if move is None or assignment is None or number in plan.changed:
+                continue
+            if assignment.target == move.to:
+                plan.drop(number, on_its_way(at, move.to))
+            else:
                 plan.follow(number, move, assignment.target)
         writes = part_writes(step.topic, plan, self._state, self._cluster)
         step.planned.along.extend(writes)

@@ -15,17 +15,21 @@ from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 WORTH_GATHERING = 20
-GATHER_S = 0.25
+GATHER_S = 1.0
 
 
 class Removal:
     """The waits of one term: losing them costs asking again."""
 
-    def __init__(self, memory: MovesMemory, patience_s: float) -> None:
+    def __init__(self, memory: MovesMemory, patience_s: float, most_gathered: int) -> None:
+        """At most `most_gathered` ends of a topic's moves wait for others."""
         self._memory = memory
         self._patience_s = patience_s
+        self._most_gathered = most_gathered
         self._until: dict[TopicPartition, float] = {}
         self._gathered: dict[TopicName, dict[PartitionId, None]] = {}
+        # Topics many of whose partitions moved at once: their last ends wait for each other, too.
+        self._crowded: dict[TopicName, None] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -34,6 +38,7 @@ class Removal:
 
     def forget_topic(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """Forget the confirmations of a deleted topic."""
+        self._crowded.pop(name, None)
         for number in numbers if self._memory.confirmed else ():
             self._memory.confirmed.pop(TopicPartition(name, number), None)
 
@@ -48,9 +53,10 @@ class Removal:
             self._keep(at, frozenset(b for b in confirmed if b in leaving))
 
     def confirm(self, answer: Acknowledged, cluster: Cluster) -> list[TopicPartition]:
-        """Record an answer to StopReplica; return the partitions whose deletion it confirms.
+        """Record an answer to StopReplica; return the partitions that have a next step now.
 
-        An answer to an older leader epoch does not count: the replica may have been added again since.
+        An answer to an older leader epoch does not count: the replica may have been added again since. A move has no
+        next step before the last replica is deleted that is waited for.
         """
         confirmed: list[TopicPartition] = []
         for stop in answer.command.stops if isinstance(answer.command, StopReplica) else ():
@@ -60,8 +66,16 @@ class Removal:
                 continue
             if held.state.leader_epoch == stop.leader_epoch:
                 self._keep(at, self._memory.confirmed.get(at, NO_BROKERS) | {answer.broker})
-                confirmed.append(at)
+                if not self._waits_for_more(at, held, cluster):
+                    confirmed.append(at)
         return confirmed
+
+    def _waits_for_more(self, at: TopicPartition, held: Partition, cluster: Cluster) -> bool:
+        """Whether a move in its last stage waits for further replicas, as `rule.next_step` would."""
+        if at in self._memory.out_of_patience:
+            return False
+        gone = {*self._memory.confirmed.get(at, NO_BROKERS), *cluster.controllers}
+        return any(cluster.is_registered(r) for r in still_to_go(held.assignment, held.state, (), gone))
 
     def wait_for(self, partitions: Iterable[TopicPartition], now: float) -> float | None:
         """Begin to wait for these moves; return the end of the earliest of all waits, if any wait is new."""
@@ -85,15 +99,31 @@ class Removal:
         return expired, next(iter(self._until.values()), None)
 
     def gather(self, topic: TopicName, moving: int) -> bool:
-        """Note written ends of moves; return whether further ends of this topic now wait for each other."""
-        if moving < WORTH_GATHERING or topic in self._memory.gathering:
+        """Begin to let ends of this topic's moves wait for each other, if that is worth it; return whether it began.
+
+        Shape:
+            `moving` counts the topic's moves.
+        """
+        if moving >= WORTH_GATHERING:
+            self._crowded[topic] = None
+        elif not moving:
+            self._crowded.pop(topic, None)
+        if topic in self._memory.gathering or topic not in self._crowded:
             return False
         self._memory.gathering[topic] = None
         return True
 
-    def put_off(self, topic: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """Delay the ends of these moves."""
-        self._gathered.setdefault(topic, {}).update(dict.fromkeys(numbers))
+    def is_gathering(self, topic: TopicName) -> bool:
+        """Whether ends of this topic's moves wait for each other."""
+        return topic in self._memory.gathering
+
+    def put_off(self, topic: TopicName, numbers: Iterable[PartitionId], moving: int) -> bool:
+        """Delay the ends of these moves; return whether they need not wait longer: all are there, or enough are."""
+        gathered = self._gathered.setdefault(topic, {})
+        gathered.update(dict.fromkeys(numbers))
+        if len(gathered) >= moving:
+            self._crowded.pop(topic, None)
+        return len(gathered) >= min(moving, self._most_gathered)
 
     def gathered(self, topic: TopicName) -> Iterable[PartitionId]:
         """Stop gathering; return the delayed moves."""

@@ -5,7 +5,7 @@ A move stands in a line, is called when there is room for it, and steps aside if
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 
 from controller.core.messages.events import Again
@@ -16,13 +16,13 @@ from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.obstacles import Obstacles
 from controller.core.reassignment.order import Order
 from controller.core.reassignment.patience import Patience
-from controller.core.reassignment.places import ABSENT, HOURS, NOWHERE, THE_CLUSTER, Places, Room
+from controller.core.reassignment.places import ABSENT, AWAY, HOURS, MIN_ISR, NOWHERE, THE_CLUSTER, Places, Room
 from controller.core.reassignment.waiting_text import figures
 from controller.core.settings import MachineSettings
 from controller.core.state.waiting_znodes import Waiter
 from controller.core.transactions.proposal import topic_subject
 from controller.core.turn.shared import Shared
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 CALLED_A_TURN = 1_000
 ASIDE_S = 10.0
@@ -49,9 +49,8 @@ class Turns:
         self.aside: dict[TopicPartition, None] = {}
         # Whether some stand in a line since the last call, perhaps although there is room for them.
         self.are_uncalled = False
-        # Those whose rank or places may be others since the settings have changed.
-        self._again: Iterator[TopicPartition] = iter(())
-        self._is_again = False
+        # Those whose rank or places may be others since the settings have changed, or a broker came or went.
+        self._doubted: dict[TopicPartition, None] = {}
 
     def __contains__(self, at: TopicPartition) -> bool:
         """Whether a move stands in a line."""
@@ -71,8 +70,8 @@ class Turns:
         self._lines.open_all()
         if settings.moves_order != before.moves_order:
             self._order.adjust(settings)
-            every = [TopicPartition(name, n) for name, waiting in self._waiting.items() for n in waiting]
-            self._again, self._is_again = iter(every), True
+            for name, waiting in self._waiting.items():
+                self._doubted.update(dict.fromkeys(TopicPartition(name, number) for number in waiting))
 
     def may_begin(self, at: TopicPartition, places: Places) -> bool:
         """Whether a move may begin that is not in flight; one that may not loses its turn.
@@ -94,12 +93,10 @@ class Turns:
     def call(self, out: Outbox) -> None:
         """Call those that may begin now."""
         self.are_uncalled = False
-        self._stand_all_again(out)
-        for place in (*self._lines.waited_for(ABSENT), *self._lines.waited_for(HOURS)):
+        has_room = self.obstacles.has_room()
+        for place in self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY) if has_room else ():
             if not self.obstacles.is_closed(place):
                 self._lines.open(place)
-        for place in self.gates.opened():
-            self._lines.open(place)
         for _ in range(CALLED_A_TURN):
             found = self._next()
             if found is None:
@@ -124,12 +121,25 @@ class Turns:
         self._patience.lost(at, places)
         return self.obstacles.is_possible(places)
 
-    def _stand_all_again(self, out: Outbox) -> None:
-        some = list(islice(self._again, CALLED_A_TURN)) if self._is_again else []
+    def look_again(self, out: Outbox) -> None:
+        """Let those stand again, some at a time, that may have to wait for something else now."""
+        if changed := self.gates.came_or_went():
+            self._doubted.update(dict.fromkeys(self._concerned(changed)))
+        some = list(islice(self._doubted, CALLED_A_TURN))
+        for at in some:
+            del self._doubted[at]
         self.stand_again(some)
-        self._is_again = len(some) == CALLED_A_TURN
-        if self._is_again:
+        if self._doubted:
             out.wake(Again(), out.now)
+
+    def _concerned(self, brokers: Set[BrokerId]) -> Iterator[TopicPartition]:
+        """The moves that come from or go to any of these brokers. Passes over all that wait."""
+        for name, waiting in self._waiting.items():
+            for number, waiter in waiting.items():
+                held = self._cluster.partition(TopicPartition(name, number))
+                replicas = () if held is None else held.assignment.replicas
+                if not brokers.isdisjoint((*waiter.to, *replicas)):
+                    yield TopicPartition(name, number)
 
     def stand_again(self, partitions: Iterable[TopicPartition]) -> None:
         """What those in line must wait for, or how soon it is their turn, may be something else now."""

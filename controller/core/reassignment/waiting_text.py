@@ -58,6 +58,11 @@ def overtaken(at: TopicPartition, move: WaitingMove, target: Replicas) -> str:
     return f"{what}: meanwhile another process has moved it to {listed(target)}"
 
 
+def on_its_way(at: TopicPartition, to: Replicas) -> str:
+    """Why a move is dropped that needs nothing more."""
+    return f"{at} no longer waits to move to {listed(to)}: it is there, or on its way"
+
+
 def superseded(at: TopicPartition, move: WaitingMove, target: Replicas, door: Door) -> str:
     """Why a client's move is dropped that a znode overrules."""
     znode = LegacyReassignmentAddress().path if door is Door.LEGACY else ROOT

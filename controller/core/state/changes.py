@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -98,6 +98,14 @@ class OpenChanges(Changes):
         if of_topic is None:
             of_topic = self.partitions[name] = {}
         of_topic.setdefault(number, former)
+
+    def touch_all(self, name: TopicName, numbers: Iterable[PartitionId], former: Partition) -> None:
+        """Touch several partitions that have the same former value."""
+        if name in self.partitions or name in self.withheld or name in self.unseen:
+            for number in numbers:
+                self.touch(name, number, former)
+        elif touched := dict.fromkeys(numbers, former):
+            self.partitions[name] = touched
 
     def untouch(self, name: TopicName, number: PartitionId) -> None:
         """Unmark a partition that has not changed after all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from itertools import chain
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import assert_never
 
@@ -45,6 +45,7 @@ from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress
 from zk_layout.znodes.migration import MigrationAddress
+from zk_layout.znodes.move_records import MoveRecordsAddress
 from zk_layout.znodes.notifications import (
     ConfigChange,
     ConfigChangeAddress,
@@ -83,6 +84,7 @@ _Lone = (
     | ThrottledTopicAddress
     | ThrottledBrokerAddress
     | ReassignmentStatusAddress
+    | MoveRecordsAddress
     | StatusRootAddress
     | configs.DefaultBrokerConfigAddress
     | DelegationTokenAddress
@@ -97,6 +99,24 @@ class Token(Struct, frozen=True):
 
     times: TokenTimes | None
     version: ZnodeVersion
+
+
+_REMOVED = "it is removed"
+_STILL_THROTTLED = "the throttle stays; repair it, or delete it and the throttle by hand"
+_FATES: Mapping[type, str] = {
+    IsrChangeAddress: _REMOVED,
+    LogDirEventAddress: _REMOVED,
+    PreferredElectionAddress: _REMOVED,
+    FeatureAddress: "it is rewritten",
+    PauseAddress: "no move begins until it is deleted: `kafka-zk-controller resume`",
+    ReassignmentAddress: "it is removed, or reset to the current target",
+    WaitingMovesAddress: "what it lists does not move; repair it, or delete it and ask for these moves again",
+    ThrottledTopicAddress: _STILL_THROTTLED,
+    ThrottledBrokerAddress: _STILL_THROTTLED,
+    MoveRecordsAddress: "the moves that it records cannot be rolled back; it is deleted with the status of its request",
+    AclAddress: "what it might deny is denied until it is repaired",
+}
+"""What becomes of malformed znodes that are not left alone."""
 
 
 class ClusterState:
@@ -261,8 +281,17 @@ class ClusterState:
                 raise TypeError(f"{event} is nothing that is read")
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
-        """Fold in several facts."""
-        for fact in facts:
+        """Fold in several facts: the same as one `apply` each, but faster for a topic's states in a row."""
+        for name, of_topic in groupby(facts, key=_topic_of_state):
+            if name is None or self.unreadable.malformed:
+                for fact in of_topic:
+                    self.apply(fact)
+            else:
+                self._apply_states(name, tuple(of_topic))
+
+    def _apply_states(self, name: TopicName, facts: tuple[Fact, ...]) -> None:
+        self.writer_epochs.saw_all(facts)
+        for fact in self.topics.apply_first_states(name, facts):
             self.apply(fact)
 
     def apply(self, fact: Fact) -> None:  # noqa: C901, PLR0915 (one flat match over the closed union of znodes)
@@ -324,7 +353,7 @@ class ClusterState:
     def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
         """Fold in a znode known by its path alone."""
         match address:
-            case ReassignmentStatusAddress() | StatusRootAddress():
+            case ReassignmentStatusAddress() | StatusRootAddress() | MoveRecordsAddress():
                 self.statuses.apply(fact)
             case LegacyReassignmentAddress():
                 self._apply_legacy(fact)
@@ -412,22 +441,13 @@ class ClusterState:
             self.unreadable.seen(fact)
         if not is_news or not isinstance(malformed, Malformed):
             return
-        fate = LEFT_ALONE
-        if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress):
-            fate = "it is removed"
-        if isinstance(fact.address, FeatureAddress):
-            fate = "it is rewritten"
-        if isinstance(fact.address, PauseAddress):
-            fate = "no move begins until it is deleted: `kafka-zk-controller resume`"
-        if isinstance(fact.address, ReassignmentAddress):
-            fate = "it is removed, or reset to the current target"
-        if isinstance(fact.address, WaitingMovesAddress):
-            fate = "what it lists does not move; repair it, or delete it and ask for these moves again"
-        if isinstance(fact.address, ThrottledTopicAddress | ThrottledBrokerAddress):
-            fate = "the throttle stays; repair it, or delete it and the throttle by hand"
-        if isinstance(fact.address, AclAddress):
-            fate = "what it might deny is denied until it is repaired"
+        fate = _FATES.get(type(fact.address), LEFT_ALONE)
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))
+
+
+def _topic_of_state(fact: Fact) -> TopicName | None:
+    address = fact.address
+    return address.topic if isinstance(address, StateAddress) else None
 
 
 def _is_of_topic(path: str) -> bool:

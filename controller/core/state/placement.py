@@ -65,6 +65,29 @@ class PlacementIndex:
             self._forget_move(name, number, before)
             self.note_moving(name, number, after, is_moving=is_moving)
 
+    def assign_first(self, name: TopicName, partitions: Mapping[PartitionId, Assignment], *, may_move: bool) -> None:
+        """Note the replicas of all partitions of a topic that had none, at once; unless `may_move`, none counts as
+        moving.
+        """
+        alike: dict[Replicas, tuple[list[PartitionId], list[dict[PartitionId, None]]]] = {}
+        for number, assignment in partitions.items():
+            replicas = assignment.replicas
+            known = alike.get(replicas)
+            if known is None:
+                hosting = [self.hosted.setdefault(broker, {}).setdefault(name, {}) for broker in replicas]
+                known = alike[replicas] = [], hosting
+            known[0].append(number)
+            for numbers in known[1]:
+                numbers[number] = None
+            if assignment.is_moving and may_move:
+                self.note_moving(name, number, assignment, is_moving=True)
+        for replicas, (listed, _) in alike.items():
+            for broker in replicas:
+                self.replica_counts[broker] = self.replica_counts.get(broker, 0) + len(listed)
+            for broker in replicas[:1]:
+                self.preferred_counts[broker] = self.preferred_counts.get(broker, 0) + len(listed)
+                self.partition_count += len(listed)
+
     def forget(self, name: TopicName, partitions: Mapping[PartitionId, Assignment]) -> None:
         """Forget a deleted topic: the same as removing the replicas of each partition, at once."""
         for broker, topics in self.hosted.items():

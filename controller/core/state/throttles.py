@@ -32,6 +32,8 @@ class ThrottleZnodes:
     def __init__(self) -> None:
         self.records: dict[Throttled, Kept] = {}
         self._wanted: dict[TopicConfigAddress | BrokerConfigAddress, Fact | None] = {}
+        # What was read or written last of settings that were in demand: answers to reads may come after later writes.
+        self._newest: dict[TopicConfigAddress | BrokerConfigAddress, Fact] = {}
         self._changed: dict[Throttled, None] = {}
 
     def take_changed(self) -> dict[Throttled, None]:
@@ -62,13 +64,16 @@ class ThrottleZnodes:
         self.records[of] = Kept(value, fact.stat.version)
 
     def apply_settings(self, address: TopicConfigAddress | BrokerConfigAddress, fact: Fact) -> None:
-        """Take in settings that were read or written."""
-        if address not in self._wanted:
+        """Take in settings that were read or written, unless they have been written since."""
+        newest = self._newest.get(address)
+        if newest is None and address not in self._wanted:
             return
-        held = self._wanted[address]
-        if held is None or is_newer(fact, held.as_of, is_held_present=held.is_present):
+        if newest is not None and is_newer(newest, fact.as_of, is_held_present=fact.is_present):
+            return
+        self._newest[address] = fact
+        if address in self._wanted:
             self._wanted[address] = fact
-        self._changed[_of(address)] = None
+            self._changed[_of(address)] = None
 
     def refuse(self, address: TopicConfigAddress | BrokerConfigAddress, reason: str) -> None:
         """Note that ZooKeeper refused the read."""

@@ -6,11 +6,14 @@ a fact older than the topic's creation belongs to an earlier topic of the same n
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from controller.core.state.changes import OpenChanges
+from controller.core.state.first_reading import assign_first, first_states
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.topic_names import look_of
 from controller.core.state.topic_record import Record
@@ -24,6 +27,7 @@ from controller.core.state.topics import (
     Partition,
     TopicConfig,
     TopicView,
+    since,
 )
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, is_newer
@@ -154,6 +158,13 @@ class Topics:
         else:
             self._bury(name, record)
         return True
+
+    def apply_first_states(self, name: TopicName, facts: Iterable[Fact]) -> Iterator[Fact]:
+        """Fold in the states of one topic that are read for the first time; yield the others, as `first_states`."""
+        record = self._records.get(name)
+        if record is None or record.view is None:
+            return iter(facts)
+        return first_states(record, record.view, facts, self.changes, partial(self._note_partitions_znode, record))
 
     def refuse_state(self, name: TopicName, number: PartitionId) -> None:
         """Treat a state that ZooKeeper does not let us read as malformed; any later sighting of it is news."""
@@ -320,7 +331,7 @@ class Topics:
         if look is not None:
             self.alike.setdefault(look, {})[name] = None
         for number, held in list(record.partitions.items()):
-            ours = _since(czxid, held)
+            ours = since(czxid, held)
             if ours == BLANK:
                 del record.partitions[number]
             else:
@@ -357,6 +368,9 @@ class Topics:
 
     def _assign_all(self, record: Record, name: TopicName, value: Topic, as_of: Zxid) -> None:
         record.read_as_of = as_of
+        if not record.partitions:
+            assign_first(record, name, value, self.changes, self._placement)
+            return
         for number, assignment in value.partitions.items():
             self._assign(record, name, number, assignment)
         for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:
@@ -468,7 +482,7 @@ class Topics:
         del self.views[name]
         record.view = None
         record.partitions = {
-            n: _since(successor, p)
+            n: since(successor, p)
             for n, p in record.partitions.items()
             if p.as_of >= successor or p.znode_as_of >= successor
         }
@@ -482,18 +496,3 @@ def _is_of_another(owed: ReplicaDeletions | None, czxid: Zxid, topic: TopicView)
     """
     has_other_id = owed is not None and None not in (owed.topic_id, topic.topic_id) and owed.topic_id != topic.topic_id
     return has_other_id and czxid < topic.czxid
-
-
-def _since(zxid: Zxid, held: Partition) -> Partition:
-    """What was seen of a partition's znodes at this zxid or later, without its assignment."""
-    is_state, is_znode = held.as_of >= zxid, held.znode_as_of >= zxid
-    return Partition(
-        UNASSIGNED,
-        held.state if is_state else None,
-        held.epoch if is_state else NO_EPOCH,
-        held.as_of if is_state else NEVER,
-        held.is_state_known and is_state,
-        held.is_malformed and is_state,
-        held.has_znode and is_znode,
-        held.znode_as_of if is_znode else NEVER,
-    )

@@ -39,6 +39,21 @@ class Partition(Struct, frozen=True, gc=False):
 BLANK = Partition()
 
 
+def since(zxid: Zxid, held: Partition) -> Partition:
+    """What was seen of a partition's znodes at this zxid or later, without its assignment."""
+    is_state, is_znode = held.as_of >= zxid, held.znode_as_of >= zxid
+    return Partition(
+        UNASSIGNED,
+        held.state if is_state else None,
+        held.epoch if is_state else NO_EPOCH,
+        held.as_of if is_state else NEVER,
+        held.is_state_known and is_state,
+        held.is_malformed and is_state,
+        held.has_znode and is_znode,
+        held.znode_as_of if is_znode else NEVER,
+    )
+
+
 class TopicView(Struct, frozen=True):
     """One topic as its znodes show it; read-only.
 

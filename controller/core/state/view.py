@@ -155,7 +155,9 @@ class Cluster:
 
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica can serve: its broker is live and its log directory works."""
-        return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())
+        if broker not in self.brokers or broker in self.controllers or broker in self.shutting_down:
+            return False
+        return not self.offline_replicas or broker not in self.offline_replicas.get(of, ())
 
     def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica was not sent a deletion since it was last in sync, as far as this term knows."""

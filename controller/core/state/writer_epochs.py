@@ -31,6 +31,15 @@ class WriterEpochs:
         if isinstance(state, PartitionState) and state.controller_epoch > self.highest:
             self.highest, self.path = state.controller_epoch, fact.address.path
 
+    def saw_all(self, facts: Iterable[Fact]) -> None:
+        """Take in several states, in their order."""
+        highest = self.highest
+        for fact in facts:
+            state = fact.value
+            if isinstance(state, PartitionState) and state.controller_epoch > highest:
+                highest = state.controller_epoch
+                self.saw(fact)
+
     def only_of(self, topics: Iterable[TopicView]) -> None:
         """Forget states other than those that partitions of these topics have now."""
         self.highest, self.path = NO_EPOCH, ""

@@ -26,8 +26,8 @@ class Case(Struct, frozen=True):
         their replica; `is_patience_over`: the others are no longer waited for. `owed` are replicas that left the
         assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the topic's znode
         does not name; `assignment` is removing them. `strays` are unlisted replicas that may lack records: the ISR in
-        `state` excludes them. `is_gathering`: the topic's znode was written a moment ago, and other moves of the topic
-        will soon end too. `config` are the topic's settings, None unless just read.
+        `state` excludes them. `is_gathering`: ends of the topic's moves wait for each other. `config` are the topic's
+        settings, None unless just read.
     """
 
     at: TopicPartition

@@ -69,6 +69,16 @@ class Step(Struct, eq=False):
         return self.draft
 
     @property
+    def unfinished(self) -> Iterable[PartitionId]:
+        """The due partitions that may have a further step once this one is written; about the rest no rule had a
+        decision, and what changes that makes them due again.
+        """
+        if self.draft is None:
+            return self.numbers
+        is_touched = self.draft.touches
+        return [n for n in self.numbers if is_touched(n) or n in self.left_alone or n in self.looking]
+
+    @property
     def topic(self) -> TopicView:
         """The topic, if it exists."""
         return self.planned.topic

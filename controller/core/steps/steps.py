@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import assert_never
@@ -19,7 +19,7 @@ from controller.core.scheduling.agenda import Numbers
 from controller.core.scheduling.quarantine import described
 from controller.core.scheduling.waits import LongEnough
 from controller.core.state.changes import Changes
-from controller.core.state.topics import Partition, TopicView
+from controller.core.state.topics import BLANK, Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
@@ -90,7 +90,7 @@ class Steps(Duty):
         """Schedule everything that changed."""
         agenda, topics = self._shared.agenda, self._cluster.topics
         for name, numbers in changes.partitions.items():
-            agenda.add(name, numbers)
+            agenda.add(name, () if changes.is_initial else numbers)
         for name in changes.topics:
             if name in topics:
                 agenda.add(name, topics[name].deletions)
@@ -100,6 +100,20 @@ class Steps(Duty):
             self._quarantines.forget(name)
             self._overdue.pop(name, None)
             self._shared.waits.note_topic(name)
+
+    def announce(self, changes: Changes, out: Outbox) -> None:
+        """Schedule what is seen for the first time: all duties have noted by now what they must look at there."""
+        if changes.is_initial:
+            for name, numbers in changes.partitions.items():
+                self._shared.agenda.add(name, self._worth_a_look(name, numbers))
+
+    def _worth_a_look(self, name: TopicName, numbers: Mapping[PartitionId, Partition]) -> Iterable[PartitionId]:
+        """These partitions, unless no rule can have a decision about them, and nothing waits for it."""
+        cluster, topic = self._cluster, self._cluster.topics.get(name)
+        if topic is None or cluster.legacy or cluster.preferring or not self._shared.waits.is_idle:
+            return numbers
+        held = topic.partitions
+        return [n for n in numbers if not is_sound(held.get(n, BLANK), topic, TopicPartition(name, n), cluster)]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a quarantined topic again, or end waits that have reached their deadline."""
@@ -328,7 +342,7 @@ class Steps(Duty):
                 if step.draft is not None and (unclean := step.draft.unclean_elections()):
                     out.measured("unclean_elections", unclean)
                 self._quarantines.note_success(step.name, has_written=True)
-                agenda.add(step.name, step.numbers)
+                agenda.add(step.name, step.unfinished)
             case Refused(is_waiting, about, may_be_written):
                 done, left = self._carried_out(step, out) if may_be_written else ([], step.accepted)
                 self._grant(done, out)
@@ -454,13 +468,20 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
 
 
 def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
-    """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens."""
-    state = held.state
-    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.unannounced:
+    """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens.
+
+    Nothing happens to a move either while a replica that it adds catches up.
+    """
+    state, assignment = held.state, held.assignment
+    if state is None or at.partition in topic.deletions or at in cluster.unannounced:
         return False
-    brokers, replicas = cluster.brokers, held.assignment.replicas
+    if assignment.is_moving and all(r in state.isr for r in assignment.adding):
+        return False
+    brokers, replicas = cluster.brokers, assignment.replicas
     if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):
         return False
     if state.leader not in brokers or state.leader not in replicas:
         return False
+    if state.isr == replicas:
+        return brokers.keys() >= set(replicas)
     return all(r in brokers and r in replicas for r in state.isr)

@@ -281,6 +281,11 @@ class Transactions:
         if self._losses.lost(flight.size_bytes, flight.alone, path, out) and flight.alone is not None:
             self._refusals.pop(flight.alone, None)  # the next attempt is another one
 
+    @property
+    def awaits_reads(self) -> bool:
+        """Whether anything waits for a read of some znode."""
+        return bool(self._doubts or self._awaited)
+
     def saw(self, address: Address, fact: Fact | None, out: Outbox) -> list[tuple[Commit, Zxid]]:
         """Release what waited for a read of this znode.
 

@@ -11,6 +11,7 @@ from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact
 from zk_layout.ids import TopicName
 from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 LOG_DIRS = 4_000
@@ -62,7 +63,7 @@ class EventQueue:
             begun = self._given
             while most > 0 and self._given < len(self._facts):
                 fact = self._facts[self._given]
-                most -= self._work_of_znode(fact)
+                most -= 1 if isinstance(fact.address, StateAddress) else self._work_of_znode(fact)
                 self._given += 1
             part = self._facts[begun : self._given]
             if self._given == len(self._facts):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.messages.effects import Effect, Read
 from tests.unit.core.test_move_queue import FOLDER, LEGACY, arrive, moving, waiting
 from tests.unit.traps.play import Play, some
+from zk_layout.ids import TopicName
+from zk_layout.znodes.configs import TopicConfigAddress
 
 MIN_ISR = "set moves_need_min_isr=true"
 BROKERS = "set moves_need_brokers=true"
@@ -212,6 +215,24 @@ def test_a_move_that_takes_a_replica_off_a_broker_that_is_away_begins() -> None:
 # ---- what is said ---------------------------------------------------------------------------------------------
 
 
+def test_a_move_that_waits_becomes_a_cure_when_a_broker_of_its_target_returns() -> None:
+    play = gated("isr sales-0 1", "ask reassign orders-0 to=1,3,2", "broker 3 dies", "broker 2 dies", "time +1s")
+    assert moving(play) == []
+
+    play.do("broker 3 returns")
+
+    assert moving(play) == [0]
+
+
+def test_a_move_that_waits_becomes_a_cure_when_the_broker_goes_that_it_leaves() -> None:
+    play = gated("isr orders-0 1", "broker 3 dies", "ask reassign orders-0 to=1,4", gate=BROKERS)
+    assert moving(play) == []
+
+    play.do("broker 2 dies")
+
+    assert moving(play) == [0]
+
+
 def test_each_change_is_said_once() -> None:
     play = gated()
     assert some(play.do("isr sales-0 1"), "notice") == []  # nothing waits
@@ -276,4 +297,28 @@ def test_a_child_of_the_folder_waits_there() -> None:
     assert moving(play) == []
 
     play.do("isr sales-0 1,2")
+    assert moving(play) == [0]
+
+
+def test_an_entry_begins_that_was_found_before_it_was_known_whether_the_cluster_is_healthy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play, entry = gated(), '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
+    theatre, withheld = play.theatre, list[Effect]()
+    carry_out = theatre._carry_out_one
+
+    def withhold(effect: Effect) -> None:
+        is_of_settings = isinstance(effect, Read) and TopicConfigAddress(TopicName("sales")) in effect.addresses
+        withheld.append(effect) if is_of_settings else carry_out(effect)
+
+    monkeypatch.setattr(theatre, "_carry_out_one", withhold)
+    play.do("isr sales-0 1,2", f"znode {LEGACY} {entry}")
+    assert withheld
+    assert moving(play) == []
+
+    for effect in withheld:
+        carry_out(effect)
+    theatre.run()
+    play.do("time +5s")
+
     assert moving(play) == [0]

@@ -15,7 +15,7 @@ from tests.unit.traps.play import Play, some
 from zk_layout.facts import Stat, present
 from zk_layout.ids import PartitionId, Replicas, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
-from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, encode
 
 ONE = "set moves_at_once=1"
 KEPT = "set keeps_reassignment_znodes=true"
@@ -294,6 +294,20 @@ def test_what_copies_nothing_supersedes_what_waits() -> None:
 
     assert assignment(play, 1) == Assignment(ids("2,1"))
     assert play.data(PART) is None
+
+
+def test_what_another_rule_begins_waits_no_longer_in_the_same_step() -> None:
+    play = limited("ask reassign payments-0 to=2,3", topic="topic payments 0=2", brokers="2,3")
+    play.do("create topic orders 0=101,2")
+    topic = play.state().topics.views[TopicName("orders")]
+    moves = {PartitionId(0): WaitingMove(ids("3,2"), ids("101,2"), 1)}
+    play.do("znode " + PART + " " + encode(WaitingMoves(topic.czxid, moves, topic.topic_id)).decode())
+
+    lines = play.do("elect 101")
+
+    begins = lines.index(*some(lines, "[101, 2] of orders-0 becomes [3, 2]"))
+    assert some(lines[begins : lines.index("committed #1")], f"delete {PART}")
+    assert assignment(play).target == ids("3,2")
 
 
 def test_waiting_moves_are_listed_with_the_present_replicas() -> None:

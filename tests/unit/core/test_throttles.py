@@ -6,7 +6,11 @@ import json
 
 import pytest
 
+from controller.core.state.throttles import ThrottleZnodes
 from tests.unit.traps.play import Play, some
+from zk_layout.facts import Stat, absent, present
+from zk_layout.ids import BrokerId, ZnodeVersion, Zxid
+from zk_layout.znodes.configs import BrokerConfigAddress, Config
 from zk_layout.znodes.throttles import BROKERS, FOLLOWER_RATE, FOLLOWER_REPLICAS, TOPICS
 
 CLUSTER = ("brokers 1,2,3,4", "topic orders 0=1,2 1=1,2")
@@ -323,3 +327,23 @@ def test_a_successor_knows_all_lists_before_it_takes_any_rate_away() -> None:
     play.do("elect 101", "time +5s")
 
     assert play.theatre.zookeeper.nodes["/config/brokers/3"].version == version
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_settings_that_were_read_before_ours_were_written_do_not_pass_for_what_there_is(*, is_removed: bool) -> None:
+    znodes, address = ThrottleZnodes(), BrokerConfigAddress(BrokerId(5))
+    read = present(address, Config({FOLLOWER_RATE: "9"}), Stat(Zxid(1), Zxid(1), ZnodeVersion(0)))
+    ours = present(address, Config({FOLLOWER_RATE: "5"}), Stat(Zxid(1), Zxid(7), ZnodeVersion(1)))
+    written = absent(address, Zxid(7)) if is_removed else ours
+    znodes.want(address)
+    znodes.apply_settings(address, read)
+    assert znodes.settings(address) == read
+
+    znodes.forget(address)
+    znodes.apply_settings(address, written)
+    znodes.want(address)
+    znodes.apply_settings(address, read)  # the answer to a second read that was sent before
+
+    assert znodes.settings(address) is None
+    znodes.apply_settings(address, written)
+    assert znodes.settings(address) == written

@@ -6,24 +6,28 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.candidacy.challenger import Heard, Unheard
 from controller.core.messages.commands import LiveBroker
+from controller.process import leader_pulse
 from controller.process.leader_pulse import OPENING_S, PATIENCE_S, LeaderPulse
+from tests.unit.server.clients import serving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
 LEADER = BrokerId(901)
-NO_ERROR_NO_VERSIONS = struct.pack(">hi", 0, 0)
+NO_ERROR_ONE_VERSION = struct.pack(">hihhh", 0, 1, 18, 0, 3)
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Every request, with no versions at all."""
+    """Every request, with one version."""
     while size := await reader.read(4):
         request = await reader.readexactly(struct.unpack(">i", size)[0])
-        body = request[4:8] + NO_ERROR_NO_VERSIONS
+        body = request[4:8] + NO_ERROR_ONE_VERSION
         writer.write(struct.pack(">i", len(body)) + body)
 
 
@@ -31,7 +35,7 @@ async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     """One request, and nothing more."""
     size = struct.unpack(">i", await reader.readexactly(4))[0]
     request = await reader.readexactly(size)
-    body = request[4:8] + NO_ERROR_NO_VERSIONS
+    body = request[4:8] + NO_ERROR_ONE_VERSION
     writer.write(struct.pack(">i", len(body)) + body)
     await reader.read()
 
@@ -108,7 +112,7 @@ def test_an_answer_over_a_new_connection_after_a_lost_one_may_be_another_process
     async def one_at_a_time(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = struct.unpack(">i", await reader.readexactly(4))[0]
         request = await reader.readexactly(size)
-        body = request[4:8] + NO_ERROR_NO_VERSIONS
+        body = request[4:8] + NO_ERROR_ONE_VERSION
         writer.write(struct.pack(">i", len(body)) + body)
         await writer.drain()
 
@@ -143,3 +147,47 @@ def test_a_leader_without_the_listener_cannot_be_asked() -> None:
 
     assert asyncio.run(leader.asked(1))[0][0] is None
     assert leader.opened == 0
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So much that no answer is late on a slow machine."""
+    for name in ("PATIENCE_S", "OPENING_S"):
+        monkeypatch.setattr(leader_pulse, name, 30.0)
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_leader_that_zookeeper_does_not_answer_gives_no_sign_of_life_until_it_does() -> None:
+    cut_off = [False, True, True, False]
+
+    async def story() -> list[Heard | Unheard | None]:
+        async with serving() as server:
+            server.show_life(lambda: cut_off.pop(0))
+            known = LiveBroker(LEADER, (Endpoint("OUTSIDE", "127.0.0.1", server.ports["OUTSIDE"], "PLAINTEXT"),))
+
+            async def registered(_: BrokerId) -> LiveBroker:
+                return known
+
+            pulse = LeaderPulse(registered, PlaintextDialer(), "OUTSIDE")
+            said = [await pulse.ask(LEADER) for _ in range(4)]
+            pulse.close()
+            return said
+
+    assert asyncio.run(story()) == [Heard(), Unheard(), Unheard(), Heard()]
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_process_that_was_started_again_and_has_not_found_zookeeper_yet_stays_in_doubt() -> None:
+    offers = [NO_ERROR_ONE_VERSION, None, struct.pack(">hi", 0, 0), NO_ERROR_ONE_VERSION, NO_ERROR_ONE_VERSION]
+
+    async def answers_in_turn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            request = await reader.readexactly(struct.unpack(">i", size)[0])
+            offered = offers.pop(0)
+            if offered is None:
+                return
+            writer.write(struct.pack(">i", 4 + len(offered)) + request[4:8] + offered)
+
+    said = [sign for sign, _ in asyncio.run(Leader(answers_in_turn).asked(5))]
+
+    assert said == [Heard(), Unheard(), Unheard(), Heard(is_reopened=True), Heard()]

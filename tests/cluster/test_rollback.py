@@ -1,0 +1,84 @@
+"""The moves of a request are taken back on real brokers, but not a partition that has moved on since.
+
+With the commands of docs/reassign.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
+from controller.lab.cluster import LocalCluster
+from tests.cluster.replica import Replica, content, wait_until
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+
+PAGE = Path(__file__).parents[2] / "docs" / "reassign.md"
+SHOW, EXECUTE = (line for line in PAGE.read_text().splitlines() if line.startswith("kafka-zk-controller rollback "))
+PLAN_OF_PAGE = "1f0c5a6b7d8e9f00"
+
+
+def rollback(
+    cluster: LocalCluster, line: str, request: int, *options: str, plan_hash: str = ""
+) -> tuple[int, dict[str, Any]]:
+    """Run a command of the page on this cluster and request; its exit code and its document."""
+    real = {"7": str(request), "zk1:2181/kafka": cluster.zookeeper_connect, PLAN_OF_PAGE: plan_hash}
+    words = [real.get(word, word) for word in line.split()[1:]]
+    command = [sys.executable, "-m", "controller", *words, "--output", "json", *options]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert run.stdout, run.stderr
+    return run.returncode, json.loads(run.stdout)
+
+
+def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
+) -> None:
+    name = f"rolled-back-{time.monotonic_ns()}"
+
+    def replicas() -> dict[str, list[int]]:
+        topic = content(zk, f"/brokers/topics/{name}")
+        return {} if topic.get("adding_replicas") or topic.get("removing_replicas") else topic["partitions"]
+
+    def move(replica: Replica, targets: dict[int, tuple[int, ...]]) -> int:
+        wanted = tuple(
+            PartitionReassignment(TopicPartition(TopicName(name), PartitionId(p)), tuple(map(BrokerId, to)))
+            for p, to in targets.items()
+        )
+        reply = replica.ask(AlterReassignments(wanted))
+        assert {result.error for result in reply.results} == {ErrorCode.NONE}
+        assert reply.request_id is not None
+        return int(reply.request_id)
+
+    with Replica(cluster_3_9.zookeeper_connect, tmp_path, 901) as replica:
+        replica.await_phase("active")
+        zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3],"2":[3,1]}}')
+        states = [f"/brokers/topics/{name}/partitions/{p}/state" for p in range(3)]
+        wait_until(lambda: all(len(content(zk, s).get("isr", [])) == 2 for s in states), "all replicas were in sync")
+        moved = move(replica, {0: (3, 2), 1: (1, 2), 2: (1, 3)})
+        wait_until(lambda: replicas() == {"0": [3, 2], "1": [1, 2], "2": [1, 3]}, "the partitions had moved")
+        move(replica, {1: (2, 1)})
+        wait_until(lambda: replicas().get("1") == [2, 1], "one partition had moved on")
+
+        code, shown = rollback(cluster_3_9, SHOW, moved)
+
+        assert code == 1
+        assert {f"{b['partition']} {b['how']} {b['receivers']}" for b in shown["back"]} == {
+            "0 copying [1]",
+            "2 at_once []",
+        }
+        assert shown["left"] == {f"{name}-1": f"it has the replicas 2,1 now, not 1,2 as request {moved} left it"}
+        assert shown["request"]["principal"] == "User:ANONYMOUS"
+        code, refused = rollback(cluster_3_9, EXECUTE, moved, plan_hash=shown["hash"])
+        assert (code, refused["error"].partition(":")[0]) == (1, "nothing was done")
+
+        code, done = rollback(cluster_3_9, EXECUTE, moved, "--partial", plan_hash=shown["hash"])
+
+        assert done["request_id"] > moved
+        wait_until(lambda: replicas() == {"0": [1, 2], "1": [2, 1], "2": [3, 1]}, "two partitions were back")

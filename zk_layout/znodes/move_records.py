@@ -1,0 +1,88 @@
+"""Where was each partition before a request moved it, who asked for that, and when?
+
+Our own znodes, below `/kafka_zk_controller/move_records`. `<request id>-<part>` holds some of the moves of one request.
+It is written once, before the client hears that its request was accepted, and deleted with the status of the request.
+Brokers, and their own controllers, ignore it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NewType
+
+from msgspec import Meta, Struct
+
+from zk_layout.bounds import INT32_MAX, INT64_MAX, Brokers, Id, Millis, Partition
+from zk_layout.codec import encode_version_1, json_decoder
+from zk_layout.ids import RequestId, TopicName, Zxid
+
+ROOT: Final = "/kafka_zk_controller/move_records"
+
+RecordsNumber = NewType("RecordsNumber", int)
+_Zxid = Annotated[Zxid, Meta(ge=0, le=INT64_MAX)]
+_Parts = Annotated[int, Meta(ge=1, le=INT32_MAX)]
+
+
+class MoveRecordsAddress(Struct, frozen=True, gc=False):
+    """One part of a request's records; parts are numbered from 0."""
+
+    request: RequestId
+    part: RecordsNumber
+
+    @property
+    def path(self) -> str:
+        """Its path in ZooKeeper."""
+        return f"{ROOT}/{self.request}-{self.part}"
+
+
+class TopicRecord(Struct, frozen=True):
+    """What a request moved in one topic.
+
+    Shape:
+        `czxid` and `topic_id` reveal a topic that was created again under its name. `moves` map a partition to the
+        replicas asked for, and to those at which it was aimed before: where it was, or where another move took it.
+    """
+
+    czxid: _Zxid
+    moves: dict[Partition, tuple[Brokers, Brokers]]
+    topic_id: Id | None = None
+
+
+class MoveRecords(Struct, frozen=True):
+    """Some moves of a request.
+
+    Shape:
+        `parts` is how many znodes have moves of it, each with the same `origin`, `requested_ms` and client. `origin`
+        is as in the request's status. The client is known of requests over the Kafka protocol only.
+    Units:
+        `requested_ms` is in Unix milliseconds.
+    """
+
+    origin: str
+    requested_ms: Millis
+    parts: _Parts
+    topics: dict[TopicName, TopicRecord]
+    principal: str | None = None
+    client_id: str | None = None
+    address: str | None = None
+
+
+def address_of(request: str, part: int) -> MoveRecordsAddress:
+    """The address that a znode's name means.
+
+    >>> address_of("7", 0)
+    MoveRecordsAddress(request=7, part=0)
+    """
+    return MoveRecordsAddress(RequestId(int(request)), RecordsNumber(part))
+
+
+decode = json_decoder(MoveRecords)
+"""Some moves of a request."""
+
+
+def encode(records: MoveRecords) -> bytes:
+    """Some moves of a request.
+
+    >>> encode(MoveRecords("a client", 5, 1, {"orders": TopicRecord(Zxid(7), {0: ((3, 2), (1, 2))})})).decode()[56:119]
+    '"topics":{"orders":{"czxid":7,"moves":{"0":[[3,2],[1,2]]},"topi'
+    """
+    return encode_version_1(records)
