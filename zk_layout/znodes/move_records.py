@@ -82,7 +82,7 @@ decode = json_decoder(MoveRecords)
 def encode(records: MoveRecords) -> bytes:
     """Some moves of a request.
 
-    >>> encode(MoveRecords("a client", 5, 1, {"orders": TopicRecord(Zxid(7), {0: ((3, 2), (1, 2))})})).decode()[56:119]
-    '"topics":{"orders":{"czxid":7,"moves":{"0":[[3,2],[1,2]]},"topi'
+    >>> encode(MoveRecords("a client", 5, 1, {"orders": TopicRecord(Zxid(7), {0: ((3, 2), (1, 2))})})).decode()[60:117]
+    '"topics":{"orders":{"czxid":7,"moves":{"0":[[3,2],[1,2]]}'
     """
     return encode_version_1(records)
