@@ -27,6 +27,8 @@ class Order:
         self._round = 0
         self._rounds: dict[TopicName, dict[PartitionId, int]] = {}
         self._last_round: dict[TopicName, int] = {}
+        # By move, its place among those that have waited longest; as a heap, too, with entries that no longer count.
+        self._age: dict[TopicPartition, int] = {}
         self._by_age: list[tuple[int, TopicPartition]] = []
         self._begun = self._latest = 0
         self.adjust(settings)
@@ -35,7 +37,7 @@ class Order:
         """Rank by these settings from now on."""
         self._policies = tuple(settings.moves_order)
         if not self.is_on:
-            self._by_age, self._rounds, self._last_round = [], {}, {}
+            self._age, self._by_age, self._rounds, self._last_round = {}, [], {}, {}
 
     @property
     def is_on(self) -> bool:
@@ -58,9 +60,15 @@ class Order:
 
     def stands(self, at: TopicPartition, order: int) -> None:
         """A move waits from now on."""
-        if self.is_on:
+        if self.is_on and at not in self._age:
             self._latest = max(self._latest, order)
-            heappush(self._by_age, (order, at))
+            self._grow_old(at, order)
+
+    def _grow_old(self, at: TopicPartition, order: int) -> None:
+        self._age[at] = order
+        heappush(self._by_age, (order, at))
+        if len(self._by_age) > 2 * len(self._age) + LOOKED_AT:
+            self._by_age = sorted((order, at) for at, order in self._age.items())
 
     def begins(self, at: TopicPartition) -> None:
         """A move is called."""
@@ -70,6 +78,7 @@ class Order:
 
     def forget(self, at: TopicPartition) -> None:
         """A move waits no longer."""
+        self._age.pop(at, None)
         rounds = self._rounds.get(at.topic)
         if rounds is not None:
             rounds.pop(at.partition, None)
@@ -85,9 +94,12 @@ class Order:
             return
         self._begun = 0
         for _ in range(min(LOOKED_AT, len(self._by_age))):
-            _, at = heappop(self._by_age)
-            if at not in lines:
+            order, at = heappop(self._by_age)
+            if self._age.get(at) != order:
                 continue
-            heappush(self._by_age, (self._latest, at))
+            if at not in lines:
+                del self._age[at]
+                continue
+            self._grow_old(at, self._latest)
             if favour(at):
                 return

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from controller.core.reassignment.order import LOOKED_AT, Order
+from controller.core.settings import MachineSettings
 from tests.unit.core.test_move_queue import ONE
 from tests.unit.traps.play import Play
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 ORDERS = "topic orders 0=1,2 1=1,2 2=1,2"
 SALES = "topic sales 0=1,2 1=1,2 2=1,2"
@@ -109,3 +112,16 @@ def test_one_that_cannot_begin_keeps_no_room_though_it_has_waited_longest() -> N
     assert "orders-0" not in begun(play, 25)
     play.do("broker 4 returns", "time +11s")
     assert begun(play)[-1] == "orders-0"
+
+
+def test_what_stands_again_and_again_takes_no_more_memory() -> None:
+    order = Order(MachineSettings(BrokerId(100), moves_order=("round-robin",)), lambda _: False)
+    moves = [TopicPartition(TopicName("orders"), PartitionId(n)) for n in range(10)]
+
+    for again in range(1_000):
+        for accepted, at in enumerate(moves):
+            order.stands(at, accepted)
+            if again % 2:
+                order.forget(at)
+
+    assert len(order._by_age) <= 2 * len(moves) + LOOKED_AT
