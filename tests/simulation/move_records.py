@@ -21,13 +21,14 @@ KEPT = 0.8
 
 
 class RecordsOfMoves:
-    """Knows at which replicas each partition of a topic was ever aimed, in order."""
+    """Knows at which replicas each partition of a topic was ever aimed, in order, and from which it was ever moved."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._random = Random(f"{world.seed}/records")
         self._keepers: dict[BrokerId, bool] = {}
         self._waited: dict[tuple[TopicPartition, Replicas], None] = {}
+        self._originals: dict[tuple[TopicPartition, Replicas], None] = {}
         self._aims: dict[tuple[TopicPartition, Zxid], list[Replicas]] = {}
         self._recorded: dict[RequestId, tuple[str, ...]] = {}
         self.checked = 0
@@ -52,6 +53,7 @@ class RecordsOfMoves:
             aims = self._aims.setdefault((TopicPartition(address.topic, number), Zxid(node.czxid)), [])
             if not aims or aims[-1] != assignment.target:
                 aims.append(assignment.target)
+            self._originals[TopicPartition(address.topic, number), assignment.original] = None
 
     def created(self, request: RequestId, status: RequestStatus) -> str | None:
         """The errors in the records of a request whose status was just created."""
@@ -84,7 +86,7 @@ class RecordsOfMoves:
         if to not in aims and not waits:
             return f"never moved to {list(to)}, only to {aims}"
         if is_found:  # the order of its former replicas may be unknown
-            was_there = any({*former} == {*aim} for aim in aims)
+            was_there = (at, former) in self._originals or any({*former} == {*aim} for aim in aims)
         else:
             was_there = former in aims if waits else (former, to) in set(pairwise(aims))
         return None if was_there else f"did not move from {list(former)} to {list(to)}: {aims}"

@@ -44,7 +44,8 @@ class ForeignWrites(TopicDuty):
         self._replaced: dict[TopicName, Assignments] = {}
         self._accepted: dict[TopicName, None] = {}
         self._unwritten: dict[TopicName, Assignments] = {}
-        # What a write of unknown outcome made of the topic, if ZooKeeper accepted it, and at which version.
+        # What a write of unknown outcome made of the topic, if ZooKeeper accepted it, and at which version. It counts
+        # for the first readable content from then on, for the topic may have been spoiled and put right since.
         self._perhaps: dict[TopicName, tuple[ZnodeVersion, Assignments]] = {}
         self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}
         # What applied when a version was compared, of partitions whose changes other duties have not taken since.
@@ -101,7 +102,6 @@ class ForeignWrites(TopicDuty):
                 self._compared[name] = view.czxid, view.version
                 numbers = {**left.partitions.get(name, {}), **changes.partitions.get(name, {})}
                 self._compare(view, numbers, changes, out)
-                self._perhaps.pop(name, None)
                 self._applied[name] = {n: view.partitions[n].assignment for n in left.partitions.get(name, ())}
             if name not in left.partitions:
                 self._applied.pop(name, None)
@@ -129,6 +129,8 @@ class ForeignWrites(TopicDuty):
             if is_as_before and number in changes.partitions.get(topic.name, ()):
                 changes.untouch(topic.name, number)
         self._note_lost(topic, lost, out)
+        if not topic.is_malformed:
+            self._perhaps.pop(topic.name, None)
 
     def _expected(self, name: TopicName, number: PartitionId, before: Assignment, found: Assignment) -> Assignment:
         ours = self._ours.get(name, {}).get(number)
@@ -136,7 +138,7 @@ class ForeignWrites(TopicDuty):
 
     def _may_have_written(self, topic: TopicView, number: PartitionId, found: Assignment) -> bool:
         version, assignments = self._perhaps.get(topic.name, (ABSENT, {}))
-        return topic.version == version and assignments.get(number) == found
+        return topic.version >= version and assignments.get(number) == found
 
     def _disown(self, name: TopicName, replaced: Assignments, changes: OpenChanges, out: Outbox) -> None:
         """Revert assignments that only looked like ours: another process wrote the same, and our write was refused.

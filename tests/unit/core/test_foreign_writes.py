@@ -131,6 +131,27 @@ def test_nor_is_it_where_it_can_be_read_only_after_the_same_was_tried_again_and_
     assert not some(lines, "StopReplica")
 
 
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_write_of_unknown_outcome_is_known_again_once_a_topic_that_was_spoiled_is_put_right(*, is_ours: bool) -> None:
+    """The state was spoiled with it: nothing but the content shows that ZooKeeper had accepted the write."""
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect")
+    zookeeper, before = play.theatre.zookeeper, play.data(ORDERS)
+    for path in (ORDERS, STATE):
+        zookeeper.acls[path] = Permission.ALL & ~Permission.READ
+        zookeeper.hidden.add(path)
+    play.do("lose reply", "ask reassign orders-0 to=3,1,2")
+    written = play.data(ORDERS)
+    for path in (ORDERS, STATE):
+        del zookeeper.acls[path]
+        zookeeper.hidden.discard(path)
+    play.do(f"malformed {ORDERS}", f"malformed {STATE}", "time +60s")
+
+    lines = play.do(f"znode {ORDERS} {written if is_ours else before}", "time +60s")
+
+    assert not some(lines, "notice (overwritten assignment)")
+    assert topic_of(play)["partitions"] == {"0": [3, 1, 2] if is_ours else [1, 2]}
+
+
 def test_our_earlier_write_stays_ours_while_other_duties_have_not_seen_it_and_we_write_again() -> None:
     """A turn hands out a part of the changes; the rest still shows what was there before the first write."""
     term = Term("1,2,3")
