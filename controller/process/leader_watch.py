@@ -188,7 +188,7 @@ class LeaderWatch:
             _log.exception("the leader could not be challenged")
             await self._withdraw()
             return NotMade(f"{type(error).__name__}: {error}")
-        return NotMade(made) if isinstance(made, str) else Made(made)
+        return NotMade(made, made == challenging.ANSWERED) if isinstance(made, str) else Made(made)
 
     async def _withdraw(self) -> None:
         """Remove our challenge, however long ZooKeeper is away: it keeps others from challenging."""

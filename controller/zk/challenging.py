@@ -27,6 +27,9 @@ _CHALLENGE: Final = ChallengeAddress()
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 
+ANSWERED: Final = "the leader has answered already"
+"""Why there is no challenge whose leader was quicker than the look whether it stands: the leader lives."""
+
 
 async def make(bridge: Bridge, suspect: Suspect, own_id: BrokerId) -> Unanswered | str:
     """Challenge the leader, and watch for the answer; return the challenge, or why there is none.
@@ -53,7 +56,7 @@ async def make(bridge: Bridge, suspect: Suspect, own_id: BrokerId) -> Unanswered
     stands = await bridge.ask(protocol.Exists(full, watch=True), ahead=True)
     if stands.value is None or stands.value.version != UNANSWERED:
         await withdraw(bridge)
-        return "the leader has answered already"
+        return "the challenge is gone" if stands.value is None else ANSWERED
     return Unanswered(suspect.epoch, epoch.stat.version)
 
 

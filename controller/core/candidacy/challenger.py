@@ -73,9 +73,10 @@ class Made(Struct, frozen=True):
 
 
 class NotMade(Struct, frozen=True):
-    """There is no challenge of ours, and why."""
+    """There is no challenge of ours, and why; `has_answered`: the leader was quicker than the look at it."""
 
     reason: str
+    has_answered: bool = False
 
 
 class Synced(Struct, frozen=True):
@@ -249,8 +250,11 @@ class Challenger:
         if self._stage is not _Stage.MAKING:
             return
         match event:
-            case NotMade(reason):
+            case NotMade(reason, has_answered):
                 self._stage, self._not_before = _Stage.QUIET, now + AGAIN_S
+                if has_answered:
+                    self._is_doubtful = False
+                    self._pause(now)
                 if reason != self._said:
                     self._said = reason
                     self._say(Severity.INFO, "the leader may be dead, and is not challenged", reason=reason)

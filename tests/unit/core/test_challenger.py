@@ -225,6 +225,20 @@ def test_another_replicas_challenge_is_waited_for() -> None:
     assert story.tell(Unheard(), AGAIN_S / 2 + 0.001) == [Make(LEADER)]
 
 
+def test_a_leader_that_answers_before_its_challenge_is_looked_at_is_challenged_less_and_less_often() -> None:
+    story, pauses = Story(), list[float]()
+    story.suspects()
+
+    for _ in range(4):
+        story.tell(NotMade("the leader has answered already", has_answered=True))
+        since = story.now
+        while story.tell(Unheard(), AGAIN_S) != [Make(LEADER)]:
+            pass
+        pauses.append(story.now - since)
+
+    assert pauses == sorted({*pauses})
+
+
 def test_why_a_leader_is_not_challenged_is_said_once() -> None:
     story = Story()
 
