@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import ZnodeStat
 
 from controller.reassign.cluster import (
     Answered,
@@ -191,7 +192,7 @@ class ZooKeeperCluster:
     def _change(self, path: str, settings: Settings) -> bool:
         """Change settings, again whenever another client was faster; True if there was anything to change."""
         for last in [False] * (_TRIES - 1) + [True]:
-            found = self._stat(path)
+            found = self._get(path)
             old = {} if found is None else _decoded(configs.decode, found[0]).config
             new = {key: value for key, value in (old | dict(settings)).items() if value is not None}
             if new == old:
@@ -201,7 +202,7 @@ class ZooKeeperCluster:
                 if found is None:
                     self._ask(partial(self._client.create, path, data, makepath=True))
                 else:
-                    self._ask(partial(self._client.set, path, data, found[1]))
+                    self._ask(partial(self._client.set, path, data, found[1].version))
             except (BadVersionError, NodeExistsError, NoNodeError):
                 if last:
                     raise BadVersionError from None
@@ -211,11 +212,8 @@ class ZooKeeperCluster:
 
     def read(self, path: str) -> tuple[bytes, Zxid] | None:
         """A znode's data, and the zxid of its creation; None if there is none."""
-        try:
-            data, stat = self._ask(lambda: self._client.get(path))
-        except NoNodeError:
-            return None
-        return data, Zxid(stat.czxid)
+        found = self._get(path)
+        return None if found is None else (found[0], Zxid(found[1].czxid))
 
     def children(self, path: str) -> list[str]:
         """The names of a znode's children; none if there is no such znode."""
@@ -224,15 +222,15 @@ class ZooKeeperCluster:
         except NoNodeError:
             return []
 
-    def _stat(self, path: str) -> tuple[bytes, int] | None:
+    def _get(self, path: str) -> tuple[bytes, ZnodeStat] | None:
         try:
-            data, stat = self._ask(lambda: self._client.get(path))
+            found: tuple[bytes, ZnodeStat] = self._ask(lambda: self._client.get(path))
         except NoNodeError:
             return None
-        return data, stat.version
+        return found
 
     def _read(self, path: str) -> bytes | None:
-        found = self._stat(path)
+        found = self._get(path)
         return None if found is None else found[0]
 
     def _ask(self, once: Callable[[], T]) -> T:

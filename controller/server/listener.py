@@ -162,7 +162,7 @@ class Server:
         self._service.own_configs = own_configs
 
     def show_life(self, is_cut_off: Callable[[], bool]) -> None:
-        """Give standbys a sign of life only while not `is_cut_off`; otherwise they are told at once."""
+        """Tell standbys that this node is alive, except while `is_cut_off` returns True."""
         self._service.is_cut_off = is_cut_off
 
     def expect(self, client_id: str) -> Callable[[], bool]:

@@ -101,7 +101,7 @@ class Service:
         self.judged: Judged = _not_recorded
         """Receives decisions about rights and the requests they concern, where there is an authorizer."""
         self.is_cut_off: Callable[[], bool] = lambda: False
-        """Whether ZooKeeper does not answer this process; a standby that asks is told."""
+        """Whether ZooKeeper has stopped answering this process. Standbys learn it from ApiVersions."""
         self.own_id = own_id
         self.observer = observer
         self.limits = limits

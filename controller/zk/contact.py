@@ -19,8 +19,7 @@ LOST_S: Final = 1.0
 
 
 class Contact:
-    """The way from this process to ZooKeeper, tried whenever somebody wants to know. `bridge` returns the current
-    connection."""
+    """Tries the way to ZooKeeper each time a caller asks. `bridge` returns the current connection."""
 
     def __init__(self, bridge: Callable[[], Bridge]) -> None:
         self._bridge = bridge

@@ -1,4 +1,4 @@
-"""What do warm standbys cost ZooKeeper: watches, heap, and processor time for each state that somebody writes?"""
+"""What do warm standbys cost ZooKeeper: watches, heap, and processor time for each state written?"""
 
 from __future__ import annotations
 

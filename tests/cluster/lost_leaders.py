@@ -1,4 +1,4 @@
-"""Which faults hit a leader in a test on real servers, and for how long did nobody decide meanwhile?
+"""Which faults hit a leader in a test on real servers, and how long was the cluster without a decision?
 
 The standby is warm and challenges. The leader reaches ZooKeeper, and is reached, through links that can be cut.
 """

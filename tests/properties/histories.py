@@ -99,7 +99,7 @@ def _waiting(n: int) -> WaitingMoves:
 
 def _recorded(n: int) -> MoveRecords:
     moves = {number: (_replicas(n), _replicas(n + 1)) for number in NUMBERS[: 1 + n % 2]}
-    return MoveRecords("somebody", n, 1, {NAMES[0]: TopicRecord(Zxid(n), moves)})
+    return MoveRecords("a client", n, 1, {NAMES[0]: TopicRecord(Zxid(n), moves)})
 
 
 Make = Callable[[int], Value | None]

@@ -394,8 +394,7 @@ class MoveQueue(TopicDuty):
             at = TopicPartition(step.name, number)
             is_touched = step.draft is not None and step.draft.touches(number)
             if at in self._turns.called and not (is_sent and is_touched):
-                self._turns.withdraw(at)
-                self._turns.aside[at] = None
+                self._turns.step_aside(at)
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """See what became of the moves that were to begin: from now on ZooKeeper shows the room they take."""

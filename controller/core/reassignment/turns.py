@@ -76,7 +76,7 @@ class Turns:
     def may_begin(self, at: TopicPartition, places: Places) -> bool:
         """Whether a move may begin that is not in flight; one that may not loses its turn.
 
-        What nobody has called may begin if it need not go behind others, and no order is to be kept.
+        A move that was not called may begin only if no other stands in a line and no order is set.
         """
         is_called = at in self.called
         if is_called:
@@ -174,6 +174,11 @@ class Turns:
         if at in self.called:
             del self.called[at]
             self.room.release(at)
+
+    def step_aside(self, at: TopicPartition) -> None:
+        """Let a move that was called and could not begin give its place up until it is tried again."""
+        self.withdraw(at)
+        self.aside[at] = None
 
     def forget(self, at: TopicPartition) -> None:
         """A move waits no longer."""

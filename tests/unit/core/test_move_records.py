@@ -160,7 +160,7 @@ def test_a_hundred_thousand_moves_take_less_than_the_znodes_they_are_cut_into() 
         found.add(at, TopicView(at.topic, czxid=1 << 40), (1001, 1002, 1003), (1004, 1005, 1006))
 
     caller = Caller("PLAINTEXT", "10.0.0.1", "c" * 32_000, "User:" + "ö" * 5_000)
-    sizes = [len(catalog.encode(made.value)) for made in found.creations(RequestId(7), "somebody", 1 << 41, caller)]
+    sizes = [len(catalog.encode(made.value)) for made in found.creations(RequestId(7), "a client", 1 << 41, caller)]
 
     assert max(sizes) < recording.MOST_BYTES
     assert sum(sizes) / 100_000 < 65

@@ -28,7 +28,7 @@ def judged(
     topic_id: str | None = None,
 ) -> Undo:
     """One move of `orders-0`, recorded in the topic created at 5."""
-    part = MoveRecords("somebody", 0, 1, {ORDERS: TopicRecord(Zxid(5), {ZERO: moved}, ID)})
+    part = MoveRecords("a client", 0, 1, {ORDERS: TopicRecord(Zxid(5), {ZERO: moved}, ID)})
     topics = {} if now is None else {ORDERS: TopicNow(Zxid(czxid), topic_id, {ZERO: now})}
     listing = Listing({} if listed is None else {at("orders-0"): listed})
     return undo(REQUEST, [part], topics, listing, NODES)
@@ -92,7 +92,7 @@ def test_a_topic_is_the_same_by_its_znode_or_in_a_copied_tree_by_its_id(
 
 
 def test_a_partition_that_is_gone_is_named() -> None:
-    part = MoveRecords("somebody", 0, 1, {ORDERS: TopicRecord(Zxid(5), {PartitionId(3): MOVED})})
+    part = MoveRecords("a client", 0, 1, {ORDERS: TopicRecord(Zxid(5), {PartitionId(3): MOVED})})
 
     plan = undo(REQUEST, [part], {ORDERS: TopicNow(Zxid(5), None, {})}, Listing({}), NODES)
 
