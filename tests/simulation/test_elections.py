@@ -9,7 +9,7 @@ from controller.core.messages.effects import Commit, Create, operation
 from controller.core.messages.events import CommitId
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Log, Record
 from tests.simulation.elections import ill_begun, unfounded, unsound
-from tests.simulation.test_checker import AT, stop_replica
+from tests.simulation.spoiled import AT, stop_replica
 from tests.simulation.world import World
 from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch
 from zk_layout.znodes.brokers import BrokerAddress

@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.messages.effects import Answer, Effect
 from controller.core.messages.replies import ProducerIdsAllocated
-from tests.simulation.test_checker import broken_by
+from tests.simulation.spoiled import broken_by
 from tests.simulation.world import World
 
 pytestmark = pytest.mark.simulation
