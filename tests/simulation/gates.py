@@ -74,7 +74,7 @@ class Gates:
         term.shut_since = (now if term.shut_since is None else term.shut_since) if is_shut else None
         is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
-        returned, leaderless = self._returned(term, state), _leaderless(commits)
+        returned, leaderless = self._returned(term, state), _leaderless(commits, state)
         for at, held, to in _begun(commits, state):
             if is_shut_for_all and not self._is_put_right(held):
                 hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
@@ -179,15 +179,17 @@ def _is_short(held: Partition, live: Set[BrokerId]) -> bool:
     return held.state is None or held.state.leader not in live or len(held.state.isr) < should
 
 
-def _leaderless(commits: list[Commit]) -> set[TopicPartition]:
-    """The partitions of which these decisions know that no replica can lead them."""
+def _leaderless(commits: list[Commit], state: ClusterState) -> set[TopicPartition]:
+    """The partitions whose leader cannot lead, as these decisions show: its log directory failed, for one."""
+    known = dict(_partitions(state))
     return {
-        TopicPartition(write.address.topic, write.address.partition)
+        at
         for commit in commits
         for write in commit.writes
         if isinstance(write.address, StateAddress)
         and isinstance(value := getattr(write, "value", None), PartitionState)
-        and value.leader == NO_LEADER
+        and (held := known.get(at := TopicPartition(write.address.topic, write.address.partition))) is not None
+        and (value.leader == NO_LEADER or (held.state is not None and held.state.leader not in value.isr))
     }
 
 

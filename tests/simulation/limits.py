@@ -60,7 +60,9 @@ class Limits:
         # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
         # redirection may be written with it, or after it.
         self._redirected: dict[TopicPartition, tuple[Assignment, float]] = {}
-        self._put_right: dict[TopicPartition, None] = {}  # at once, in the transaction that is judged
+        # When moves began that put something right, which begin without asking: what was decided before they were
+        # accepted counts without them.
+        self._put_right: dict[TopicPartition, float] = {}
         # Who leads a partition, and since when: an election takes room in a broker's `out` without asking.
         self._led: dict[TopicPartition, tuple[BrokerId, float]] = {}
         # When a partition was last asked to go where; None is to cancel, and a znode counts wherever it says.
@@ -101,10 +103,9 @@ class Limits:
             if held.adding and to.adding:
                 self._redirected[at] = held, self.world.clock.now
             if self._is_excused(at, held):
-                self._put_right[at] = None
+                self._put_right[at] = self.world.clock.now
         for pair in changed:
             self._changed(*pair)
-        self._put_right.clear()
         self._note_wishes(touched)
         self._note_waiting(touched, former)
 
@@ -152,13 +153,13 @@ class Limits:
                 hold(f"{at} begins to move to {list(after.target)}: {taken[place]} moves at {place}, limit {limit}")
 
     def _taken(self) -> Counter[Place]:
-        taken: Counter[Place] = Counter()
+        taken, now = Counter[Place](), self.world.clock.now
         for at, assignment in self._moving():
             former, when = self._redirected.get(at, (assignment, NEVER))
             counted = self._sure_places(at, assignment)
-            if self.world.clock.now - when < IN_FLIGHT_S:
+            if now - when < IN_FLIGHT_S:
                 counted = tuple(place for place in counted if place in self._sure_places(at, former))
-            if not self._is_unsure(at) and at not in self._put_right:
+            if not self._is_unsure(at) and now - self._put_right.get(at, NEVER) >= IN_FLIGHT_S:
                 taken.update(counted)
         return taken
 

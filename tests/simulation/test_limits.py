@@ -68,3 +68,16 @@ def test_an_election_takes_room_without_asking(ago_s: float, monkeypatch: pytest
 
     with nullcontext() if ago_s < IN_FLIGHT_S else pytest.raises(Broken, match="2 moves at"):
         write(world, orders=Assignment((TWO, ONE), (TWO,)))
+
+
+@pytest.mark.parametrize("ago_s", [0.0, 1.0, IN_FLIGHT_S])
+def test_what_is_put_right_takes_room_without_asking(ago_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = limited(monkeypatch, at_once=1)
+    controller = min(world.controllers)
+    world.checker.topics[ORDERS] = Topic({PartitionId(0): Assignment((ONE,))})
+    world.checker.topics[PAYMENTS] = Topic({PartitionId(0): Assignment((ONE, controller))})
+    write(world, payments=Assignment((ONE, TWO, controller), (TWO,), (controller,)))
+    world.clock.now += ago_s
+
+    with nullcontext() if ago_s < IN_FLIGHT_S else pytest.raises(Broken, match="2 moves at"):
+        write(world, orders=Assignment((TWO, ONE), (TWO,)))

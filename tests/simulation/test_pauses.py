@@ -99,6 +99,14 @@ def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
     both: Any = SimpleNamespace(writes=(*moving(THIRD).writes, loses), why=())
     if len(isr) == 1:
         gates.decided(controller, [both], state)
+        # Another replica in sync is elected in that transaction.
+        elected = Set(
+            StateAddress(*AT),
+            msgspec.structs.replace(LEADS, leader=two.replicas[1], isr=two.replicas[1:]),
+            ZnodeVersion(0),
+        )
+        both.writes = (*moving(THIRD).writes, elected)
+        gates.decided(controller, [both], state)
 
     # The leader's broker restarts: for a moment the partition has no leader, and the move takes a replica off it.
     state.apply(present(BrokerAddress(BrokerId(1)), Registration(()), Stat(Zxid(9), Zxid(9), ZnodeVersion(0))))
