@@ -30,6 +30,13 @@ STATUS_ZNODES = "controller/core/progress/status_znodes.py"
 
 MUTANTS = (
     Mutant(
+        "judges what was granted in a deleted topic by the topic that was created again",
+        LEDGER,
+        "identity = entry.waits_in or entry.granted_in",
+        "identity = entry.waits_in",
+        (unit("waiting_moves"),),
+    ),
+    Mutant(
         "records where a partition is for where it was aimed",
         MOVES,
         "() if held is None else held.assignment.target)",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tests.simulation.broken import hold
-from tests.simulation.zookeeper import Permission
+from tests.simulation.zookeeper import MakeNode, Operation, Permission
 from zk_layout.ids import PartitionId, SessionId, TopicName, TopicPartition
 from zk_layout.znodes import admin, configs, notifications, producer_ids, reassignment_status, reassignments
 from zk_layout.znodes import replica_deletions as debts
@@ -81,7 +81,7 @@ class Refusals:
         self._ever_taken: dict[str, None] = {}
         self._left: tuple[Right, ...] = ()
         self._shown_at: dict[str, float] = {}
-        self._refused_at: dict[tuple[SessionId, str], deque[float]] = {}
+        self._refused_at: dict[tuple[SessionId, str, bytes], deque[float]] = {}
         world.zookeeper.on_no_auth = self._refused
 
     # what goes wrong
@@ -199,10 +199,11 @@ class Refusals:
 
     # what is promised
 
-    def _refused(self, session: SessionId, path: str) -> None:
-        """Check that refused operations are tried again less and less often."""
-        now = self.world.clock.now
-        times = self._refused_at.setdefault((session, path), deque(maxlen=MOST_REFUSED))
+    def _refused(self, session: SessionId, operation: Operation) -> None:
+        """Check that refused operations are tried again less and less often; each znode in a sequence is another."""
+        now, path = self.world.clock.now, operation.path
+        which = operation.data if isinstance(operation, MakeNode) and operation.is_sequential else b""
+        times = self._refused_at.setdefault((session, path, which), deque(maxlen=MOST_REFUSED))
         times.append(now)
         is_soon = now - times[0] < REFUSED_WITHIN_S
         hold(

@@ -204,7 +204,7 @@ class ZooKeeper:
         self.sessions: dict[SessionId, None] = {}
         self.hidden: set[str] = set()  # znodes that may neither be read nor listed
         self.on_arrival: Callable[[SessionId, Sequence[Operation]], None] = lambda *_: None
-        self.on_no_auth: Callable[[SessionId, str], None] = lambda *_: None
+        self.on_no_auth: Callable[[SessionId, Operation], None] = lambda *_: None
         self._on_event = on_event
         self._on_write = on_write
         self._session_ids = count(1)
@@ -335,7 +335,7 @@ class ZooKeeper:
                 before, after = [ZkError.ROLLED_BACK] * index, len(operations) - index - 1
                 self._teach(Transaction(zxid, session))
                 if error is ZkError.NO_AUTH:
-                    self.on_no_auth(session, operation.path)
+                    self.on_no_auth(session, operation)
                 return Multi(zxid, (), (*before, error, *[ZkError.INCONSISTENT] * after))
         results = tuple([self._apply(session, o, zxid) for o in operations])
         if self.learners:

@@ -23,10 +23,10 @@ from controller.core.messages.requests import Caller
 from controller.core.progress.closing import Closing
 from controller.core.progress.recording import Recording, most_bytes
 from controller.core.state.placement import Numbers, discard
-from controller.core.state.topics import Partition, TopicView
+from controller.core.state.topics import Partition, TopicIdentity, TopicView
 from controller.core.state.view import Cluster
 from controller.core.transactions.sizes import RequestSizes
-from zk_layout.ids import Replicas, RequestId, TopicId, TopicPartition, Zxid
+from zk_layout.ids import Replicas, RequestId, TopicPartition, Zxid
 from zk_layout.znodes.reassignment_status import PartitionStatus, RequestStatus, TopicStatus
 
 BY_REQUEST = "AlterPartitionReassignments"
@@ -38,23 +38,13 @@ WAITING, IN_PROGRESS = "waiting", "in progress"
 COMPLETED, CANCELLED, SUPERSEDED, DELETED = "completed", "cancelled", "superseded", "deleted"
 
 
-class TopicIdentity(Struct, frozen=True):
-    """Distinguishes a topic from a later one of the same name."""
-
-    czxid: Zxid
-    topic_id: TopicId | None = None
-
-    def is_of(self, topic: TopicView) -> bool:
-        """Whether this is the topic: it has the same znode, or in a copied tree the same id."""
-        return self.czxid == topic.czxid or (self.topic_id is not None and self.topic_id == topic.topic_id)
-
-
 class Entry(Struct):
     """One partition of a request: its target, and its outcome.
 
     Shape:
-        `waits_in` is the topic while the move has not begun, else None. `former` are the replicas at which the
-        partition was aimed before; empty if unknown, or recorded by an earlier term.
+        `waits_in` is the topic while the move has not begun, else None. `granted_in` is the topic in which this term
+        granted it: before all of its request is granted, that topic may be deleted, and created again. `former` are the
+        replicas at which the partition was aimed before; empty if unknown, or recorded by an earlier term.
     """
 
     replicas: Replicas
@@ -63,6 +53,7 @@ class Entry(Struct):
     copied_bytes: int | None = None
     waits_in: TopicIdentity | None = None
     former: Replicas = ()
+    granted_in: TopicIdentity | None = None
 
 
 class OpenRequest(Struct, eq=False):
@@ -133,6 +124,7 @@ class RequestLedger:
         self._registering: deque[tuple[OpenRequest, Iterator[tuple[TopicPartition, Entry]]]] = deque()
         self._through: list[OpenRequest] = []
         self._budget = self._left = budget
+        self._last_identity = TopicIdentity(Zxid(0))
         self.waiting: Numbers = {}
         self.orphans: dict[TopicPartition, Replicas] = {}
         self.open: dict[RequestId, OpenRequest] = {}
@@ -197,7 +189,7 @@ class RequestLedger:
             self.left_queue(at, now_ms)  # before all of the request was granted, or an earlier term wrote that it waits
 
     def _record(self, asked: OpenRequest, at: TopicPartition, entry: Entry) -> None:
-        topic, sizes = self._cluster.topics.get(at.topic), self._recorded_in
+        topic, sizes = entry.granted_in, self._recorded_in
         if sizes is None or topic is None or not entry.former or entry.former == entry.replicas:
             return
         if asked.recording is None:
@@ -240,11 +232,18 @@ class RequestLedger:
         held = self._cluster.partition(at)
         if held is None:
             return
-        entry, waiting = Entry(held.assignment.target, is_cancel, former=former), self._cluster.waiting_move(at)
+        topic, waiting = self._identity(at), self._cluster.waiting_move(at)
+        entry = Entry(held.assignment.target, is_cancel, former=former, granted_in=topic)
         if waiting is not None and not is_cancel:
-            topic = self._cluster.topics[at.topic]
-            entry = Entry(waiting.to, waits_in=TopicIdentity(topic.czxid, topic.topic_id), former=former)
+            entry = Entry(waiting.to, waits_in=topic, former=former, granted_in=topic)
         self._claimed.setdefault(call, {})[at] = entry
+
+    def _identity(self, at: TopicPartition) -> TopicIdentity:
+        """The topic of an existing partition. What is granted is mostly sorted by topic: its partitions share one."""
+        topic = self._cluster.topics[at.topic]
+        if self._last_identity != (found := TopicIdentity(topic.czxid, topic.topic_id)):
+            self._last_identity = found
+        return self._last_identity
 
     def left_queue(self, at: TopicPartition, now_ms: int) -> None:
         """End the wait of a partition that waits no longer, unless the facts say what became of it."""
@@ -326,7 +325,9 @@ class RequestLedger:
             former = self.orphans.pop(at)
             held = self._cluster.partition(at)
             if held is not None and held.assignment.is_moving:
-                by_origin.setdefault(self.origin(at), {})[at] = Entry(held.assignment.target, former=former)
+                by_origin.setdefault(self.origin(at), {})[at] = Entry(
+                    held.assignment.target, former=former, granted_in=self._identity(at)
+                )
         for origin in sorted(by_origin):
             found = OpenRequest(origin, now_ms, by_origin[origin])
             self.register(found, now_ms)
@@ -397,7 +398,8 @@ def _outcome(entry: Entry, held: Partition | None, topic: TopicView | None) -> s
     >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1, 2), adding=(3,), removing=(2,))), topic)
     'in progress'
     """
-    if held is None or (entry.waits_in is not None and (topic is None or not entry.waits_in.is_of(topic))):
+    identity = entry.waits_in or entry.granted_in
+    if held is None or (identity is not None and (topic is None or not identity.is_of(topic))):
         return DELETED
     assignment = held.assignment
     if assignment.is_moving:

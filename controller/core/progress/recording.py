@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from controller.core.messages.effects import Create
 from controller.core.messages.requests import Caller
-from controller.core.state.topics import TopicView
+from controller.core.state.topics import TopicIdentity
 from controller.core.transactions.sizes import RequestSizes
 from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import one_line
@@ -39,7 +39,7 @@ class Recording(Struct, eq=False):
     parts: list[dict[TopicName, TopicRecord]] = field(default_factory=list)
     left_bytes: int = 0
 
-    def add(self, at: TopicPartition, topic: TopicView, to: Replicas, former: Replicas) -> None:
+    def add(self, at: TopicPartition, topic: TopicIdentity, to: Replicas, former: Replicas) -> None:
         """Record one move, behind those before it."""
         size = BYTES_A_MOVE + BYTES_A_REPLICA * (len(to) + len(former))
         size_of_topic = BYTES_A_TOPIC + len(at.topic)

@@ -76,6 +76,17 @@ class TopicView(Struct, frozen=True):
     deletions_version: ZnodeVersion = ABSENT
 
 
+class TopicIdentity(Struct, frozen=True):
+    """Distinguishes a topic from a later one of the same name."""
+
+    czxid: Zxid
+    topic_id: TopicId | None = None
+
+    def is_of(self, topic: TopicView) -> bool:
+        """Whether this is the topic: it has the same znode, or in a copied tree the same id."""
+        return self.czxid == topic.czxid or (self.topic_id is not None and self.topic_id == topic.topic_id)
+
+
 class DeletionMark(Struct, frozen=True, gc=False):
     """A request to delete a topic: the znode in `/admin/delete_topics`.
 

@@ -9,11 +9,11 @@ import pytest
 from controller.core.messages.requests import Caller
 from controller.core.progress import recording, status_znodes
 from controller.core.progress.recording import Recording, most_bytes
-from controller.core.state.topics import TopicView
+from controller.core.state.topics import TopicIdentity
 from controller.core.transactions.sizes import RequestSizes
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
-from zk_layout.ids import RequestId, TopicPartition
+from zk_layout.ids import RequestId, TopicPartition, Zxid
 
 RECORDS = "/kafka_zk_controller/move_records"
 STATUSES = "/admin/reassign_partitions_status"
@@ -157,7 +157,7 @@ def test_a_hundred_thousand_moves_take_less_than_the_znodes_they_are_cut_into() 
     found = Recording(most_bytes(RequestSizes(1_048_575)))
     for number in range(100_000):
         at = TopicPartition(f"a-topic-with-22-letters-{number // 1000}", number % 1000)
-        found.add(at, TopicView(at.topic, czxid=1 << 40), (1001, 1002, 1003), (1004, 1005, 1006))
+        found.add(at, TopicIdentity(Zxid(1 << 40)), (1001, 1002, 1003), (1004, 1005, 1006))
 
     caller = Caller("PLAINTEXT", "10.0.0.1", "c" * 32_000, "User:" + "ö" * 5_000)
     sizes = [len(catalog.encode(made.value)) for made in found.creations(RequestId(7), "a client", 1 << 41, caller)]

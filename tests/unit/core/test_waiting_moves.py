@@ -10,11 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.core.messages.events import CallId
 from controller.core.messages.requests import ListReassignments
-from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger, TopicIdentity
+from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger
 from controller.core.progress.list_reassignments import asked, waiting_move
 from controller.core.stage import toward
 from controller.core.state.cluster import ClusterState
+from controller.core.state.topics import TopicIdentity
+from controller.core.transactions.sizes import RequestSizes
 from tests.unit.core.builders import AT, Term, ids
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
@@ -26,6 +29,7 @@ from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 from zk_layout.znodes.waiting_moves import WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
 
 CREATED = Zxid(2000)
+CALL = CallId(1)
 TARGET = ids("3,2")
 HERE = Assignment(ids("1,2"))
 ADDRESS = TopicAddress(AT.topic)
@@ -254,6 +258,23 @@ def test_an_entry_does_not_pass_to_a_topic_that_is_created_again(replicas: str, 
     book.says(Assignment(ids(replicas)), czxid=Zxid(3000), topic_id=ANOTHER_ID)
 
     assert came_to(request) == {"deleted": 1}
+
+
+@pytest.mark.parametrize("replicas", ["1,2", "3,2"])
+def test_what_was_granted_in_a_topic_is_recorded_and_ends_there_when_the_topic_is_created_again_before_the_answer(
+    replicas: str,
+) -> None:
+    book = Book()
+    book.ledger = RequestLedger(book.term.cluster, recorded_in=RequestSizes(1_048_575))
+    book.says(toward(HERE, TARGET))
+    book.ledger.claim(CALL, AT, HERE.replicas, is_cancel=False)
+    book.says(Assignment(ids(replicas)), czxid=Zxid(3000))
+
+    request = book.registered(*book.ledger.granted(CALL).values())
+
+    assert came_to(request) == {"deleted": 1}
+    assert request.recording is not None
+    assert request.recording.parts[0][AT.topic].czxid == CREATED
 
 
 def test_in_a_tree_that_was_copied_a_topic_is_known_by_its_id() -> None:
