@@ -49,9 +49,11 @@ def test_a_lost_leader_is_replaced_before_its_session_ends_and_no_acknowledged_r
             claimed_at = None if fault.is_survived else claim_of_the_standby(pair)
             if fault.is_survived:
                 time.sleep(STAYS_FOR_S)
+                pair.mend(fault)  # brokers from 2.7 on tell the leader, and nobody else, who is in sync
         pair.await_arrival()
         undecided_s = probe.longest_s()
-        pair.mend(fault)
+        if not fault.is_survived:
+            pair.mend(fault)
         await_its_return(pair, fault)
         pair.load.stop()
         silent_s = max(s.longest_s(began, time.monotonic()) for s in pair.load.silences.values())

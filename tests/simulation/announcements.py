@@ -12,6 +12,7 @@ from tests.simulation.broken import Broken
 from tests.simulation.doubts import Doubts, is_of
 from tests.simulation.refusals import Concern
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Zxid
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -139,14 +140,23 @@ class Announcements:
         return epoch in epochs and born == self._checker.born(at.topic)
 
     def _refuses_for_good(self, broker: BrokerId) -> bool:
-        """Whether a broker wants a higher leader epoch of a partition whose state may not be written."""
-        world = self._checker.world
-        model = world.brokers[broker].model
-        return model is not None and any(world.refusals.excuses(at, Concern.LEADING) for at in model.without_log)
+        """Whether a broker wants a higher leader epoch of a partition whose state may not be written, or whose leader
+        could not be told: its registration may not be read.
+        """
+        model = self._checker.world.brokers[broker].model
+        return model is not None and any(map(self._may_not_be_raised, model.without_log))
+
+    def _may_not_be_raised(self, at: TopicPartition) -> bool:
+        refusals, state = self._checker.world.refusals, self._checker.states.get(at)
+        is_led_unseen = state is not None and refusals.hid_lately(BrokerAddress(state.leader).path)
+        return is_led_unseen or refusals.excuses(at, Concern.LEADING)
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
         """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
         sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
+        if self._refuses_for_good(tell.broker):  # what cannot be helped does not count afterwards, either
+            sent.clear()
+            return
         for view in views:
             sent[view] = sent.get(view, 0) + 1
             replica = tell.broker, TopicPartition(view.topic, view.partition)
@@ -154,7 +164,7 @@ class Announcements:
             times = times + 1 if last == view and sent[view] > 1 else 1
             self._last_sent[replica] = view, times
             is_often = times > OFTEN or sent[view] > OFTEN_IN_TURN
-            if is_often and not self._refuses_for_good(tell.broker):
+            if is_often:
                 raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:

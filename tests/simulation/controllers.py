@@ -23,11 +23,14 @@ from controller.core.messages.effects import (
     Answer,
     Commit,
     Connect,
+    Create,
+    Delete,
     DescribeLogDirs,
     Disconnect,
     Effect,
     Measured,
     Notice,
+    Set,
     StepDown,
     Tell,
     Write,
@@ -59,7 +62,7 @@ from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Link
 from tests.simulation.trace import command_lines, write_text
-from tests.simulation.zookeeper import CheckVersion, MakeNode, Multi, Operation, RemoveNode
+from tests.simulation.zookeeper import CheckVersion, MakeNode, Multi, Operation, RemoveNode, SetData
 from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, Zxid
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 CLAIM = "/controller"
+KINDS: dict[type, type[Write]] = {MakeNode: Create, SetData: Set, RemoveNode: Delete}
 RELEASED = "/kafka_zk_controller/released"
 SWITCHOVER = "/kafka_zk_controller/switchover"
 CHALLENGE = "/kafka_zk_controller/challenge"
@@ -735,15 +739,15 @@ class Controller:
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
         writes = [o for o in operations if not isinstance(o, CheckVersion) and MARK not in o.path]
-        written, data = [o.path for o in writes], [getattr(o, "data", b"") for o in writes]
+        written, data = [(KINDS[type(o)], o.path) for o in writes], [getattr(o, "data", b"") for o in writes]
         if not done.errors and any(isinstance(o, MakeNode) and o.path == CLAIM for o in operations):
             act, self.at_next_claim = self.at_next_claim, None
             if act is not None:
                 self.world.clock.after(0.0, act)
-        if done.errors or any(path == CLAIM or path.startswith(("/brokers/ids/", *OWN)) for path in written):
+        if done.errors or any(path == CLAIM or path.startswith(("/brokers/ids/", *OWN)) for _, path in written):
             return
         # Not always the first: one that waits for others is sent after later ones, and one may have been lost.
-        same = [commit for commit in self.submitted if [write.address.path for write in commit.writes] == written]
+        same = [c for c in self.submitted if [(type(write), write.address.path) for write in c.writes] == written]
         if not same:
             raise AssertionError(f"{self.name} wrote what its machine did not decide: {written}")
         if session != self._term_session:

@@ -75,10 +75,11 @@ class Gates:
         is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
         away = {*self._away(state)} if self._is_known(term.away_since) else set()
         returned, leaderless = self._returned(term, state), _leaderless(commits, state)
+        live = state.brokers.keys() - returned
         for at, held, to in _begun(commits, state):
             if is_shut_for_all and not self._is_put_right(held):
                 hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
-            is_cure = at in leaderless or _is_short(held, state.brokers.keys() - returned)
+            is_cure = at in leaderless or self._may_not_lead(at, held) or _is_short(held, live)
             if is_cure or self._is_put_right(held):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
@@ -90,6 +91,11 @@ class Gates:
     def _is_known(self, since: float | None) -> bool:
         is_in_parts = self.world.has_small_turns or self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION
         return since is not None and self.world.clock.now - since >= (IN_PARTS_S if is_in_parts else AT_ONCE_S)
+
+    def _may_not_lead(self, at: TopicPartition, held: Partition) -> bool:
+        """Whether the leader has lost its log directory, or is shutting down: a term counts it as offline."""
+        leader = None if held.state is None else self.world.brokers.get(held.state.leader)
+        return leader is not None and (leader.is_offline(at) or leader.is_leaving)
 
     def _returned(self, term: _Term, state: ClusterState) -> set[BrokerId]:
         """The brokers that restarted just now: a term takes each for one that is away, and then for a new one."""

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from controller.core.machine import Machine
-from controller.core.messages.effects import Commit, Delete, Effect, operation
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Set, operation
 from controller.core.messages.events import CommitId, Conflicted, Event
 from controller.core.state.cluster import ClusterState
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
-from tests.simulation.zookeeper import Multi, Operation, RemoveNode
+from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
-from zk_layout.znodes.admin import LegacyReassignmentAddress
+from zk_layout.znodes.admin import LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.brokers import BrokerAddress
 
 TOO_LARGE = b" " * 0x100000
@@ -66,6 +66,21 @@ def test_a_transaction_is_not_taken_for_an_earlier_one_about_the_same_znodes_tha
     controller._transacted(controller._term_session, [RemoveNode(address.path)], Multi(Zxid(9), (None,), ()))
 
     assert happened == [accepted.commit]
+
+
+def test_a_znode_that_is_created_is_not_taken_for_the_one_that_was_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, address = World(0), LegacyReassignmentAddress()
+    controller, nothing = next(iter(world.controllers.values())), LegacyReassignment(())
+    lost = Commit(CommitId(1), (operation(Set(address, nothing, ZnodeVersion(0))),), ())
+    made, happened = Commit(CommitId(2), (operation(Create(address, nothing)),), ()), list[CommitId]()
+    took: Any = None
+    monkeypatch.setattr(world.checker, "committed", lambda _, commit: happened.append(commit.commit))
+
+    controller.observer.turned(0.0, (), [lost, made], took, 0)
+    arrived = MakeNode(address.path, made.operations[0].data)
+    controller._transacted(controller._term_session, [arrived], Multi(Zxid(9), (None,), ()))
+
+    assert happened == [made.commit]
 
 
 @pytest.mark.usefixtures("wasteful")

@@ -71,7 +71,7 @@ def test_no_move_begins_while_the_term_knows_of_a_pause() -> None:
     [((1,), (1, 2), "though others are below their min ISR"), ((1, 2), (1,), r"though \[2\] are away")],
 )
 def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
-    isr: tuple[int, ...], live: tuple[int, ...], why: str
+    isr: tuple[int, ...], live: tuple[int, ...], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, stat = World(1), Stat(Zxid(5), Zxid(5), ZnodeVersion(0))
     gates = world.limits.gates
@@ -107,6 +107,11 @@ def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
         )
         both.writes = (*moving(THIRD).writes, elected)
         gates.decided(controller, [both], state)
+
+    for lost in ("is_leaving", "is_offline"):  # the leader shuts down, or has lost its log directory
+        with monkeypatch.context() as of:
+            of.setattr(world.brokers[BrokerId(1)], lost, (lambda _: True) if lost == "is_offline" else True)
+            gates.decided(controller, [moving(THIRD)], state)
 
     # The leader's broker restarts: for a moment the partition has no leader, and the move takes a replica off it.
     state.apply(present(BrokerAddress(BrokerId(1)), Registration(()), Stat(Zxid(9), Zxid(9), ZnodeVersion(0))))
