@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from controller.core.candidacy.phases import Phase
@@ -11,7 +12,7 @@ from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
 from tests.simulation.doubts import Doubts, is_of
 from tests.simulation.refusals import Concern
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Zxid
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Replicas, TopicPartition, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -40,6 +41,7 @@ class Announcements:
         self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._taken_out_by_others: dict[TopicPartition, dict[tuple[BrokerId, ControllerEpoch], None]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
+        self._aims: dict[TopicPartition, deque[tuple[Replicas, ControllerEpoch | None]]] = {}  # the last two, and whose
         self._deleted_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
         self._last_sent: dict[tuple[BrokerId, TopicPartition], tuple[PartitionView, int]] = {}
@@ -73,6 +75,9 @@ class Announcements:
 
     def assigned(self, at: TopicPartition, assignment: Assignment, term: ControllerEpoch | None) -> None:
         """A topic's znode was written: its new replicas were added in this term."""
+        aims = self._aims.setdefault(at, deque(maxlen=2))
+        if not aims or aims[-1][0] != assignment.target:
+            aims.append((assignment.target, term))
         held, taken_out = self._added_in.get(at, {}), self._taken_out_in.pop(at, {})
         added = {r: m for r, m in held.items() if term is None or r not in taken_out or term <= taken_out[r]}
         self._added_in[at] = {r: added.get(r, term) for r in assignment.adding}
@@ -94,7 +99,14 @@ class Announcements:
 
     def forget(self, at: TopicPartition) -> None:
         """Its topic is gone."""
-        for memory in (self._begun_in, self._added_in, self._taken_out_in, self._taken_out_by_others, self._led):
+        for memory in (
+            self._begun_in,
+            self._added_in,
+            self._taken_out_in,
+            self._taken_out_by_others,
+            self._led,
+            self._aims,
+        ):
             memory.pop(at, None)
         self._deleted_in.pop(at, None)
 
@@ -121,10 +133,18 @@ class Announcements:
             at = TopicPartition(stop.topic, stop.partition)
             if stop.is_deletion:
                 self._led.get(at, {}).pop(_term(tell), None)
-            if stop.is_deletion and (assignment is None or tell.broker not in assignment.target):
+            is_unwanted = assignment is None or tell.broker not in assignment.target
+            if stop.is_deletion and (is_unwanted or self._is_wanted_unseen(tell, at, seen)):
                 self._let_go[tell.controller_epoch, tell.broker, at] = stop.leader_epoch
             if stop.is_deletion:
                 self._note_doomed(tell, at, stop.leader_epoch, seen)
+
+    def _is_wanted_unseen(self, tell: Tell, at: TopicPartition, seen: Zxid | None) -> bool:
+        """Whether another controller wants this replica again, and this one cannot know it yet."""
+        node, aims = self._checker.world.zookeeper.nodes.get(TopicAddress(at.topic).path), self._aims.get(at)
+        if seen is None or node is None or node.mzxid <= seen or aims is None:
+            return False
+        return aims[-1][1] != tell.controller_epoch and tell.broker not in aims[0][0]
 
     def _note_doomed(self, tell: Tell, at: TopicPartition, epoch: LeaderEpoch, seen: Zxid | None) -> None:
         """Note whether the command was sent for a request to delete this very topic."""

@@ -15,7 +15,7 @@ from tests.simulation.announcements import OFTEN
 from tests.simulation.broken import Broken
 from tests.simulation.spoiled import AT, stop_replica
 from tests.simulation.world import World
-from tests.simulation.zookeeper import MakeNode, RemoveNode
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import (
     NO_LEADER,
@@ -47,6 +47,24 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.announcements.deleted(model, AT, stop_replica(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.announcements.deleted(model, AT, stop_replica(2))
+
+
+@pytest.mark.parametrize(("writer", "is_shown"), [(None, False), (ControllerEpoch(1), False), (None, True)])
+def test_a_controller_that_cannot_know_that_another_wants_a_replica_again_may_let_it_go(
+    writer: ControllerEpoch | None, is_shown: bool
+) -> None:
+    world, model = World(0), cast(Any, SimpleNamespace(broker=BrokerId(1)))
+    checker, path, others = world.checker, TopicAddress(AT.topic).path, (BrokerId(2),)
+    world.write_at_once(MakeNode(path, catalog.encode(Topic({AT.partition: Assignment(others)}))))
+    checker.announcements.assigned(AT, Assignment(others), ControllerEpoch(1))
+    seen, wanted = world.zookeeper.zxid, Assignment((*others, BrokerId(1)), adding=(BrokerId(1),))
+    world.write_at_once(SetData(path, catalog.encode(Topic({AT.partition: wanted}))))
+    checker.announcements.assigned(AT, wanted, writer)
+    checker.topics[AT.topic] = Topic({AT.partition: wanted})
+
+    checker.announcements.deletion_sent(stop_replica(1), world.zookeeper.zxid if is_shown else seen)
+    with nullcontext() if writer is None and not is_shown else pytest.raises(Broken, match="which it must keep"):
+        checker.announcements.deleted(model, AT, stop_replica(1))
 
 
 @pytest.mark.parametrize("hindered", ["", "its state may not be written", "its leader's registration is hidden"])
