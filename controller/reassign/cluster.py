@@ -145,9 +145,13 @@ class Cluster(Protocol):
         """The moves of these partitions, or of all."""
 
     def alter(
-        self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None, throttle: int | None = None
+        self,
+        targets: Mapping[TopicPartition, Replicas | None],
+        mode: Mode | None = None,
+        throttle: int | None = None,
+        reason: str | None = None,
     ) -> Answered:
-        """Start moves; None cancels one. Only our controller knows `mode`, and `throttle` in bytes a second.
+        """Start moves; None cancels one. Only our controller knows `mode`, `throttle` in bytes a second, and `reason`.
 
         Raises:
             Refused: the whole request.

@@ -37,7 +37,7 @@ GROUPS = (
     ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
     ("Which partitions", (MOVES_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
-    ("For --execute", ("additional", "partial", *THROTTLES)),
+    ("For --execute", ("additional", "partial", *THROTTLES, "reason")),
     ("For --verify and cancels", ("preserve_throttles", "gentle", "force")),
     ("How it is shown", ("output", "interval")),
 )
@@ -102,6 +102,7 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
     metavar="BYTES/S",
     help="For copies between the directories of one broker.",
 )
+@click.option("--reason", metavar="TEXT", help="Why; kept with the request, and shown with it. *")
 @_flag("--preserve-throttles", "Keep throttles.")
 @_flag("--gentle", "Keep added replicas that are in sync; stop only the others. *")
 @_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
@@ -185,6 +186,7 @@ def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -
         options.move_timeout_ms,
         options.mode,
         options.partial,
+        options.reason,
     )
     plan = execute(cluster, asked, answer, clock)
     if options.progress:

@@ -42,6 +42,7 @@ SLOWS_RETURNING = (
     "partitions that return after a failure, and take the longer to be in sync. Where this project's controller leads, "
     "only receiving replicas are throttled."
 )
+NO_REASON_KEPT = "Warning: Kafka's controller leads, which keeps no reasons: --reason is not sent."
 _PAUSE_S = 0.1
 _Topics: TypeAlias = Mapping[TopicName, Mapping[PartitionId, PartitionState]]
 
@@ -59,7 +60,7 @@ class Execution(Struct, frozen=True):
     Units:
         Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to start.
     Shape:
-        `is_partial`: of a file that `plan` made, leave out what has changed since.
+        `is_partial`: of a file that `plan` made, leave out what has changed since. `reason` says why, for the record.
     """
 
     plan_file: File
@@ -69,6 +70,7 @@ class Execution(Struct, frozen=True):
     timeout_ms: int = 10_000
     mode: Mode | None = None
     is_partial: bool = False
+    reason: str | None = None
 
 
 def read_plan_file(file: File) -> Plan:
@@ -108,13 +110,22 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     if asked.log_dirs_throttle is not None:
         configure(cluster, throttle_log_dirs(plan.directories, asked.log_dirs_throttle))
         answer.say(f"The replica-alter-dir throttle limit was set to {asked.log_dirs_throttle} B/s")
-    answered = cluster.alter(dict(plan.targets), asked.mode, asked.throttle if is_ours else None)
+    answered = cluster.alter(dict(plan.targets), asked.mode, *_added(asked, answer, is_ours=is_ours))
     if asked.throttle is not None and is_ours and len(answered.refused) < len(plan.targets):
         answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
         answer.say("It holds for receiving replicas only; the controller ends it with their moves")
     _begin(answered, plan, answer)
     move_directories(cluster, plan.directories, asked.timeout_ms, answer, clock)
     return plan
+
+
+def _added(asked: Execution, answer: Answer, *, is_ours: bool) -> tuple[int | None, str | None]:
+    """The throttle and the reason to send; neither to Kafka's own controllers."""
+    if is_ours:
+        return asked.throttle, asked.reason
+    if asked.reason is not None:
+        answer.warn(NO_REASON_KEPT)
+    return None, None
 
 
 def _as_planned(cluster: Cluster, plan: Plan, topics: _Topics, asked: Execution, answer: Answer) -> Plan:

@@ -158,7 +158,11 @@ class KafkaCluster:
         return Listing(moves, messages.understood(controller_of, answer), messages.understood(status_of, answer))
 
     def alter(
-        self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None, throttle: int | None = None
+        self,
+        targets: Mapping[TopicPartition, Replicas | None],
+        mode: Mode | None = None,
+        throttle: int | None = None,
+        reason: str | None = None,
     ) -> Answered:
         """Repeats the request after a lost answer: the same target twice is harmless, and a cancellation that finds
         nothing is done."""
@@ -167,7 +171,8 @@ class KafkaCluster:
         def request() -> Any:
             nonlocal asked
             asked += 1
-            return messages.alter_request(targets, self._timeout_ms, None if mode is None else mode.value, throttle)
+            added = messages.added("" if mode is None else mode.value, throttle, reason)
+            return messages.alter_request(targets, self._timeout_ms, added)
 
         answer = self._ask_controller(request)
         _demand_no_error(answer)

@@ -15,7 +15,9 @@ from controller.reassign.cluster import Cluster, Listing, Move
 from controller.reassign.plans import listed
 from controller.reassign.refusals import Refused
 from controller.reassign.selecting import Selection, selected
+from zk_layout.codec import one_line
 from zk_layout.ids import TopicPartition
+from zk_layout.znodes.move_records import LONGEST_REASON_BYTES
 from zk_layout.znodes.reassignment_status import RequestStatus
 
 NOT_OURS = "{what} needs kafka-zk-controller: this cluster is led by Kafka's own controller; {instead}"
@@ -86,4 +88,5 @@ def request_sentence(request: RequestStatus) -> str:
     """The state of a request, in one line."""
     counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(request.counts.items())) or "nothing to do"
     requested = datetime.fromtimestamp(request.requested_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
-    return f"Request {request.request_id} ({request.origin}, {requested}): {counts}"
+    why = "" if not request.reason else f", reason {one_line(request.reason, LONGEST_REASON_BYTES)!r}"
+    return f"Request {request.request_id} ({request.origin}, {requested}{why}): {counts}"

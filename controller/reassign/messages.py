@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 from controller.reassign.cluster import Kind
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
-from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, throttle_field, with_tagged
+from controller.wire.tagged import ADDITIONS, REQUEST_ID, reason_field, request_id_field, throttle_field, with_tagged
 from zk_layout.ids import BrokerId, Replicas, RequestId, TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -51,10 +51,15 @@ def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> b
     return pack(">i", len(whole)) + whole if framed else whole
 
 
+def added(mode: str = "", throttle: int | None = None, reason: str | None = None) -> dict[int, bytes]:
+    """What a request to start moves or to cancel them says beyond Kafka's schema."""
+    return mode_field(mode) | throttle_field(throttle) | reason_field(reason)
+
+
 def alter_request(
-    targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, mode: str | None, throttle: int | None = None
+    targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, fields: Mapping[int, bytes]
 ) -> TaggedAlter:
-    """The request to start moves or, where there are no replicas, to cancel them."""
+    """The request to start moves or, where there are no replicas, to cancel them; `fields` are what is `added`."""
     topics: dict[TopicName, list[Any]] = {}
     for at, replicas in sorted(targets.items(), key=lambda entry: entry[0]):
         partition = AlterPartitionReassignmentsRequest.ReassignableTopic.ReassignablePartition(
@@ -69,7 +74,7 @@ def alter_request(
         ],
         max_version=0,
     )
-    request.own_tags = {ADDITIONS: b""} | mode_field(mode or "") | throttle_field(throttle)
+    request.own_tags = {ADDITIONS: b"", **fields}
     return request
 
 

@@ -17,6 +17,7 @@ from controller.reassign.plans import as_lines, demand_executable, read_brokers,
 from controller.reassign.refusals import Unusable
 from controller.reassign.selecting import Selection
 from zk_layout.ids import PartitionId, TopicName
+from zk_layout.znodes.move_records import mistake_in_reason
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "cancel_all", "list", "progress")
 _CONNECTION = frozenset({"bootstrap_server", "config", "command_config", "timeout", "output"})
@@ -30,7 +31,7 @@ _PERMITTED = {
     "generate": {"zookeeper", "disable_rack_aware"},
     "execute": {
         *("zookeeper", "additional", "partial", "throttle", "replica_alter_log_dirs_throttle"),
-        *("progress", "interval", "force"),
+        *("progress", "interval", "force", "reason"),
     },
     "verify": {"zookeeper", "preserve_throttles"},
     "cancel": {MOVES_FILE, "topic", "partition", "preserve_throttles", "gentle", "force"},
@@ -38,7 +39,7 @@ _PERMITTED = {
     "list": {"topic", "partition", "request"},
     "progress": {MOVES_FILE, "topic", "partition", "request", "interval"},
 }
-_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force")
+_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force", "reason")
 DEFAULT_MOVE_TIMEOUT_MS = 10_000
 
 
@@ -71,6 +72,7 @@ class Options(Struct, frozen=True):
     preserve_throttles: bool
     gentle: bool
     force: bool
+    reason: str | None
     output: str
     interval: float | None
 
@@ -140,6 +142,8 @@ def _mistakes(action: str, options: Options) -> Iterator[str]:
         yield "--cancel needs --reassignment-json-file or --topic; --cancel-all stops everything"
     if options.partition and len(options.topic) != 1:
         yield "--partition needs exactly one --topic that it belongs to"
+    if options.reason is not None and (mistake := mistake_in_reason(options.reason)) is not None:
+        yield f"--reason {mistake}"
     if options.bootstrap_server is not None:
         yield from server_mistakes(options.bootstrap_server)
     if options.zookeeper is not None:

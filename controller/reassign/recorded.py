@@ -12,10 +12,10 @@ from controller.reassign.refusals import Refused
 from controller.reassign.undoing import TopicNow
 from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 from zk_layout.catalog import address_of
-from zk_layout.codec import Undecodable
+from zk_layout.codec import Undecodable, one_line
 from zk_layout.ids import RequestId, TopicName
 from zk_layout.znodes import move_records, reassignment_status, topics
-from zk_layout.znodes.move_records import MoveRecords, MoveRecordsAddress, RecordsNumber
+from zk_layout.znodes.move_records import LONGEST_REASON_BYTES, MoveRecords, MoveRecordsAddress, RecordsNumber
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus
 from zk_layout.znodes.topics import TopicAddress
 
@@ -39,7 +39,7 @@ class Recorded(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Who asked for what, when, and what became of it."""
+        """Who asked for what, when and why, and what became of it."""
         first = self.parts[0]
         at = datetime.fromtimestamp(first.requested_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
         who = "by an unknown client"
@@ -47,7 +47,8 @@ class Recorded(Struct, frozen=True):
             who = f"by {first.principal}, client {first.client_id or '(none)'}, from {first.address}"
         counts = {} if self.status is None else self.status.counts
         became = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "unknown"
-        return f"Request {self.request} ({first.origin}, {at}, {who}): {became}"
+        why = "" if first.reason is None else f", reason {one_line(first.reason, LONGEST_REASON_BYTES)!r}"
+        return f"Request {self.request} ({first.origin}, {at}, {who}{why}): {became}"
 
     @property
     def document(self) -> dict[str, Any]:
@@ -60,6 +61,7 @@ class Recorded(Struct, frozen=True):
             "principal": first.principal,
             "client_id": first.client_id,
             "address": first.address,
+            "reason": first.reason,
             "counts": None if self.status is None else to_builtins(self.status.counts),
         }
 

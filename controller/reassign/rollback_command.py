@@ -13,7 +13,7 @@ from controller.reassign.client_properties import read_client_properties
 from controller.reassign.cluster import Cluster
 from controller.reassign.connecting import Connection, connect, connect_zookeeper
 from controller.reassign.controller_config import ControllerConfig
-from controller.reassign.executing import by_partition
+from controller.reassign.executing import NO_REASON_KEPT, by_partition
 from controller.reassign.input_file import InputFile
 from controller.reassign.option_values import server_mistakes, zookeeper_mistakes
 from controller.reassign.plans import as_lines
@@ -22,6 +22,7 @@ from controller.reassign.refusals import INTERRUPTED, Declined, Refused, Stopped
 from controller.reassign.undoing import Undo, undo
 from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 from zk_layout.ids import RequestId
+from zk_layout.znodes.move_records import mistake_in_reason
 
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -33,6 +34,7 @@ class Asked(Struct, frozen=True):
     connection: Connection
     plan_hash: str | None
     is_partial: bool
+    reason: str | None
 
 
 @click.command()
@@ -44,6 +46,7 @@ class Asked(Struct, frozen=True):
 @click.option("--timeout", type=click.IntRange(min=1), metavar="MS", help="How long to look for the controller.")
 @click.option("--execute", metavar="HASH", help="Do it, if the plan is still the one that was shown with this hash.")
 @click.option("--partial", is_flag=True, help="With --execute: although some moves cannot be taken back.")
+@click.option("--reason", metavar="TEXT", help="With --execute: why; kept with the request, if this controller leads.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rollback(request: int, output: str, **given: object) -> None:
     """Take the moves of REQUEST back: each partition to the replicas that it had before.
@@ -83,6 +86,11 @@ def _read(request: RequestId, given: dict[str, object]) -> Asked:
         mistakes += server_mistakes(servers)
     if given["partial"] and given["execute"] is None:
         mistakes.append("--partial goes with --execute")
+    reason = given["reason"] if isinstance(given["reason"], str) else None
+    if reason is not None and given["execute"] is None:
+        mistakes.append("--reason goes with --execute")
+    if reason is not None and (mistake := mistake_in_reason(reason)) is not None:
+        mistakes.append(f"--reason {mistake}")
     if mistakes:
         raise Unusable(as_lines(mistakes))
     properties = InputFile(given["command_config"]) if isinstance(given["command_config"], Path) else None
@@ -96,7 +104,7 @@ def _read(request: RequestId, given: dict[str, object]) -> Asked:
         timeout_ms=given["timeout"] if isinstance(given["timeout"], int) else None,
     )
     plan_hash = given["execute"] if isinstance(given["execute"], str) else None
-    return Asked(request, connection, plan_hash, is_partial=bool(given["partial"]))
+    return Asked(request, connection, plan_hash, bool(given["partial"]), reason)
 
 
 def _run(asked: Asked, answer: Answer) -> None:
@@ -154,7 +162,11 @@ def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer) -> None
     if not plan.backs:
         answer.say("Nothing is left to take back.")
         return
-    answered = cluster.alter(plan.targets)
+    reason = asked.reason
+    if reason is not None and cluster.listing(()).controller is None:
+        answer.warn(NO_REASON_KEPT)
+        reason = None
+    answered = cluster.alter(plan.targets, reason=reason)
     answer.document |= {"request_id": answered.request_id, "refused": {}}
     number = f" {answered.request_id}" if answered.request_id is not None else ""
     if len(answered.refused) < len(plan.backs):

@@ -147,6 +147,7 @@ class ZooKeeperCluster:
         targets: Mapping[TopicPartition, Replicas | None],
         mode: Mode | None = None,  # noqa: ARG002 - not known to ZooKeeper
         throttle: int | None = None,  # noqa: ARG002 - neither is this
+        reason: str | None = None,  # noqa: ARG002 - nor this
     ) -> Answered:
         """Write the moves where the controller looks for them."""
         moves = tuple(LegacyMove(at.topic, at.partition, to) for at, to in targets.items() if to is not None)

@@ -26,6 +26,7 @@ ADDITIONS: Final = 20001  # both requests: the sender reads what is added to ans
 REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionReassignments response: int64
 CONTROLLER: Final = 20000  # ListPartitionReassignments response: the name of this software
 THROTTLE: Final = 20002  # AlterPartitionReassignments request: int64, bytes a second for each receiving broker
+REASON: Final = 20003  # AlterPartitionReassignments request: why, for people
 REQUEST_STATUS: Final = 20001  # ListPartitionReassignments response: JSON
 PROGRESS: Final = 20000  # ListPartitionReassignments response, each partition: JSON
 
@@ -67,7 +68,7 @@ def reads_additions(fields: Mapping[int, bytes]) -> bool:
     >>> reads_additions({ADDITIONS: b""}), reads_additions({7: b""})
     (True, False)
     """
-    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE, THROTTLE))
+    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE, THROTTLE, REASON))
 
 
 def request_id_field(request: RequestId | None) -> dict[int, bytes]:
@@ -97,6 +98,26 @@ def throttle_of(fields: Mapping[int, bytes], cursor: Cursor) -> int | None:
         Malformed: not 64 bits.
     """
     return _int64_of(fields, THROTTLE, "throttle", cursor)
+
+
+def reason_field(reason: str | None) -> dict[int, bytes]:
+    """The field with a reason, if there is one."""
+    return {} if reason is None else {REASON: COMPACT.string(reason)}
+
+
+def reason_of(fields: Mapping[int, bytes]) -> str | None:
+    """The reason among tagged fields, even if it may not be recorded.
+
+    Raises:
+        Malformed: not text.
+    """
+    raw = fields.get(REASON)
+    if raw is None:
+        return None
+    cursor = Cursor(raw, is_flexible=True)
+    reason = cursor.string("reason")
+    cursor.finish()
+    return reason
 
 
 def _int64_of(fields: Mapping[int, bytes], tag: int, what: str, cursor: Cursor) -> int | None:

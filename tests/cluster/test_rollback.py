@@ -6,6 +6,7 @@ With the commands of docs/reassign.md.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ def rollback(
 ) -> tuple[int, dict[str, Any]]:
     """Run a command of the page on this cluster and request; its exit code and its document."""
     real = {"7": str(request), "zk1:2181/kafka": cluster.zookeeper_connect, PLAN_OF_PAGE: plan_hash}
-    words = [real.get(word, word) for word in line.split()[1:]]
+    words = [real.get(word, word) for word in shlex.split(line)[1:]]
     command = [sys.executable, "-m", "controller", *words, "--output", "json", *options]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert run.stdout, run.stderr
@@ -46,12 +47,12 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         topic = content(zk, f"/brokers/topics/{name}")
         return {} if topic.get("adding_replicas") or topic.get("removing_replicas") else topic["partitions"]
 
-    def move(replica: Replica, targets: dict[int, tuple[int, ...]]) -> int:
+    def move(replica: Replica, targets: dict[int, tuple[int, ...]], reason: str | None = None) -> int:
         wanted = tuple(
             PartitionReassignment(TopicPartition(TopicName(name), PartitionId(p)), tuple(map(BrokerId, to)))
             for p, to in targets.items()
         )
-        reply = replica.ask(AlterReassignments(wanted))
+        reply = replica.ask(AlterReassignments(wanted, reason=reason))
         assert {result.error for result in reply.results} == {ErrorCode.NONE}
         assert reply.request_id is not None
         return int(reply.request_id)
@@ -61,7 +62,7 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3],"2":[3,1]}}')
         states = [f"/brokers/topics/{name}/partitions/{p}/state" for p in range(3)]
         wait_until(lambda: all(len(content(zk, s).get("isr", [])) == 2 for s in states), "all replicas were in sync")
-        moved = move(replica, {0: (3, 2), 1: (1, 2), 2: (1, 3)})
+        moved = move(replica, {0: (3, 2), 1: (1, 2), 2: (1, 3)}, reason="spread by José")
         wait_until(lambda: replicas() == {"0": [3, 2], "1": [1, 2], "2": [1, 3]}, "the partitions had moved")
         move(replica, {1: (2, 1)})
         wait_until(lambda: replicas().get("1") == [2, 1], "one partition had moved on")
@@ -75,10 +76,13 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         }
         assert shown["left"] == {f"{name}-1": f"it has the replicas 2,1 now, not 1,2 as request {moved} left it"}
         assert shown["request"]["principal"] == "User:ANONYMOUS"
+        assert shown["request"]["reason"] == "spread by José"
         code, refused = rollback(cluster_3_9, EXECUTE, moved, plan_hash=shown["hash"])
         assert (code, refused["error"].partition(":")[0]) == (1, "nothing was done")
 
         code, done = rollback(cluster_3_9, EXECUTE, moved, "--partial", plan_hash=shown["hash"])
 
         assert done["request_id"] > moved
+        _, again = rollback(cluster_3_9, SHOW, done["request_id"])
+        assert again["request"]["reason"] == "disks of rack b"
         wait_until(lambda: replicas() == {"0": [1, 2], "1": [2, 1], "2": [3, 1]}, "two partitions were back")

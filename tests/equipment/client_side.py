@@ -60,6 +60,7 @@ from controller.wire.tagged import (
     ADDITIONS,
     controller_of,
     progress_of,
+    reason_field,
     request_id_field,
     request_id_of,
     status_of,
@@ -86,7 +87,8 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
     if isinstance(request, ListReassignments):
         body = with_tagged(body, additions | request_id_field(request.request_id))
     elif isinstance(request, AlterReassignments):
-        body = with_tagged(body, additions | mode_field(request.mode) | throttle_field(request.throttle))
+        ours = mode_field(request.mode) | throttle_field(request.throttle) | reason_field(request.reason)
+        body = with_tagged(body, additions | ours)
     return framed(encode_request_header(header), body)
 
 

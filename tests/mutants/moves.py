@@ -60,6 +60,14 @@ MUTANTS = (
         unseen="records without a status are deleted afterwards",
     ),
     Mutant(
+        "forgets at a fail-over why a request was made",
+        LEDGER,
+        "reopened.reason = status.reason or None",
+        "reopened.reason = None",
+        (unit("move_records"),),
+        unseen="no client of a world gives a reason",
+    ),
+    Mutant(
         "gives the id of records that have no status to another request",
         "controller/core/state/statuses.py",
         "while request in self.kept or request in self.records:",

@@ -99,6 +99,8 @@ requests = st.one_of(
         st.lists(st.builds(PartitionReassignment, partitions, st.none() | numbers), max_size=4).map(tuple),
         st.sampled_from(("", "gentle", "forced", "other")),
         int32,
+        st.none() | int64,
+        st.none() | names,
     ),
     st.builds(AlterPartition, int32, int64, proposals.map(tuple)),
     st.builds(ControlledShutdown, int32, int64),

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID, INT32_MAX
@@ -144,6 +145,7 @@ request_statuses = st.builds(
     sizes,
     rates,
     rates,
+    reason=st.just(UNSET) | texts,
 )
 
 
@@ -240,6 +242,7 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
             ),
             max_size=2,
         ),
+        st.none() | texts,
         st.none() | texts,
         st.none() | texts,
         st.none() | texts,

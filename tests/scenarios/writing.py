@@ -113,6 +113,8 @@ def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
 def _records_text(records: MoveRecords) -> str:
     who = f"principal={records.principal} client={records.client_id} address={records.address}"
     lines = [f"{records.origin} requested={records.requested_ms} parts={records.parts} {who}"]
+    if records.reason is not None:
+        lines[0] += f" reason={records.reason}"
     for topic, record in records.topics.items():
         lines += [f"{topic}-{p} to {list(to)} from {list(former)}" for p, (to, former) in record.moves.items()]
     return "\n    ".join(lines)

@@ -1,4 +1,4 @@
-"""Where was each partition before a request moved it, who asked for that, and when?
+"""Where was each partition before a request moved it, who asked for that, when, and why?
 
 Our own znodes, below `/kafka_zk_controller/move_records`. `<request id>-<part>` holds some of the moves of one request.
 It is written once, before the client hears that its request was accepted, and deleted with the status of the request.
@@ -16,6 +16,7 @@ from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import RequestId, TopicName, Zxid
 
 ROOT: Final = "/kafka_zk_controller/move_records"
+LONGEST_REASON_BYTES: Final = 1_000
 
 RecordsNumber = NewType("RecordsNumber", int)
 _Zxid = Annotated[Zxid, Meta(ge=0, le=INT64_MAX)]
@@ -52,7 +53,8 @@ class MoveRecords(Struct, frozen=True):
 
     Shape:
         `parts` is how many znodes have moves of it, each with the same `origin`, `requested_ms` and client. `origin`
-        is as in the request's status. The client is known of requests over the Kafka protocol only.
+        is as in the request's status. The client, and the `reason` it gave, are known of requests over the Kafka
+        protocol only.
     Units:
         `requested_ms` is in Unix milliseconds.
     """
@@ -64,6 +66,22 @@ class MoveRecords(Struct, frozen=True):
     principal: str | None = None
     client_id: str | None = None
     address: str | None = None
+    reason: str | None = None
+
+
+def mistake_in_reason(reason: str) -> str | None:
+    r"""What is wrong with the reason for a request; None if it is one line of text that may be recorded.
+
+    >>> mistake_in_reason("disks of rack b"), mistake_in_reason("a\nb"), mistake_in_reason("x" * 1001)
+    (None, "has '\\n' at position 1; give one line of printable text", 'has 1001 bytes; give at most 1000')
+    """
+    size = len(reason.encode("utf-8", "surrogatepass"))
+    if size > LONGEST_REASON_BYTES:
+        return f"has {size} bytes; give at most {LONGEST_REASON_BYTES}"
+    foreign = next((at for at, character in enumerate(reason) if not character.isprintable()), None)
+    if foreign is not None:
+        return f"has {reason[foreign]!r} at position {foreign}; give one line of printable text"
+    return None if reason.strip() else "is empty; leave it out, or say why"
 
 
 def address_of(request: str, part: int) -> MoveRecordsAddress:

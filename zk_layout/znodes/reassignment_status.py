@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from zk_layout.bounds import INT64_MAX, Broker, Brokers, Count, Id, LastRequest, Millis, Partition, Request
 from zk_layout.codec import Undecodable, encode_json, encode_version_1, json_decoder
@@ -115,7 +115,8 @@ class RequestStatus(Struct, frozen=True):
     Shape:
         `origin` is "AlterPartitionReassignments", the path of the znode that asked for it, or "found under way".
         `counts` has the number of partitions by outcome, "waiting" and "in progress" among them. Partitions that did
-        not fit into the znode, or were completed and need no attention, are counted but not listed.
+        not fit into the znode, or were completed and need no attention, are counted but not listed. `reason` is what
+        the client gave; absent without one.
 
     Units:
         Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers, for moves that have
@@ -134,6 +135,7 @@ class RequestStatus(Struct, frozen=True):
     bytes_per_second: _Figure | None = None
     remaining_seconds: _Figure | None = None
     version: int = 1
+    reason: str | UnsetType = UNSET
 
 
 _root_decoder = json_decoder(StatusRoot)

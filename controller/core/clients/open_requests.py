@@ -71,7 +71,7 @@ class _Open(Struct):
     formers: dict[int, Replicas] = field(default_factory=dict)
 
 
-Held = Callable[[CallId, Caller | None, Reply, Outbox], bool]
+Held = Callable[[CallId, Divided, Caller | None, Reply, Outbox], bool]
 
 
 class OpenRequests:
@@ -215,7 +215,7 @@ class OpenRequests:
             return
         del self._open[call]
         reply = self._reply(call, held, out)
-        if not any(holds(call, held.caller, reply, out) for holds in self._holders):
+        if not any(holds(call, held.request, held.caller, reply, out) for holds in self._holders):
             out.answer(call, reply)
 
     def _reply(self, call: CallId, held: _Open, out: Outbox) -> Reply:

@@ -89,7 +89,7 @@ class AlterReassignments(Struct, frozen=True):
 
     Shape:
         `mode` is as sent; unknown modes are refused. `throttle` is what each receiving broker may copy for these moves;
-        None sets no limit.
+        None sets no limit. `reason` says why, for people.
     Units:
         `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit. `throttle` is in bytes a
         second.
@@ -99,6 +99,7 @@ class AlterReassignments(Struct, frozen=True):
     mode: str = Mode.SAFE
     timeout_ms: int = 60_000
     throttle: int | None = None
+    reason: str | None = None
 
 
 class IsrProposal(Struct, frozen=True):

@@ -11,7 +11,7 @@ from itertools import chain, islice
 
 from msgspec import Struct, field
 
-from controller.core.clients.open_requests import Item
+from controller.core.clients.open_requests import Divided, Item
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Again, Alarm, Asked, CallId, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
@@ -23,7 +23,7 @@ from controller.core.messages.replies import (
     Reply,
     Result,
 )
-from controller.core.messages.requests import Caller, ListReassignments, PartitionReassignment
+from controller.core.messages.requests import AlterReassignments, Caller, ListReassignments, PartitionReassignment
 from controller.core.progress import list_reassignments
 from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
 from controller.core.progress.measuring import PACE_S, Progress
@@ -87,7 +87,7 @@ class RequestProgress(Duty):
         """Release the moves of a request that was answered early; they are adopted later under another id."""
         self._ledger.granted(call)
 
-    def _hold(self, call: CallId, caller: Caller | None, reply: Reply, out: Outbox) -> bool:
+    def _hold(self, call: CallId, request: Divided, caller: Caller | None, reply: Reply, out: Outbox) -> bool:
         """Hold an answer until its request has an id; return whether it waits."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
@@ -95,6 +95,7 @@ class RequestProgress(Duty):
         if not entries:
             return False
         asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, caller=caller, reply=reply)
+        asked.reason = request.reason if isinstance(request, AlterReassignments) else None
         self._ledger.register(asked, asked.requested_ms)
         return True
 

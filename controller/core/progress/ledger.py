@@ -77,6 +77,7 @@ class OpenRequest(Struct, eq=False):
     request: RequestId | None = None
     call: CallId | None = None
     caller: Caller | None = None
+    reason: str | None = None
     recording: Recording | None = None
     reply: ReassignmentsAltered | None = None
     finished_ms: int | None = None
@@ -137,6 +138,7 @@ class RequestLedger:
         copied = sum(entry.copied_bytes or 0 for entry in entries.values())
         waiting = sum(entry.waits_in is not None for entry in entries.values())
         reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, waiting, request=request)
+        reopened.reason = status.reason or None
         self.open[request] = reopened
         self.register(reopened, now_ms)
 

@@ -16,10 +16,16 @@ from controller.core.transactions.sizes import RequestSizes
 from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import one_line
 from zk_layout.ids import Replicas, RequestId, TopicName, TopicPartition
-from zk_layout.znodes.move_records import MoveRecords, MoveRecordsAddress, RecordsNumber, TopicRecord
+from zk_layout.znodes.move_records import (
+    LONGEST_REASON_BYTES,
+    MoveRecords,
+    MoveRecordsAddress,
+    RecordsNumber,
+    TopicRecord,
+)
 
 MOST_BYTES = 60_000
-HEADER_BYTES = 3_000
+HEADER_BYTES = 3_000 + 2 * LONGEST_REASON_BYTES  # a quotation mark takes two
 SMALLEST_BYTES = 1_000
 BYTES_A_TOPIC = 90
 BYTES_A_MOVE = 24
@@ -54,11 +60,13 @@ class Recording(Struct, eq=False):
         record.moves[at.partition] = (to, former)
         self.left_bytes -= size
 
-    def creations(self, request: RequestId, origin: str, requested_ms: int, caller: Caller | None) -> Iterator[Create]:
+    def creations(
+        self, request: RequestId, origin: str, requested_ms: int, caller: Caller | None, reason: str | None = None
+    ) -> Iterator[Create]:
         """The znodes that say it."""
         who: tuple[str | None, str | None, str | None] = (None, None, None)
         if caller is not None:
             who = (one_line(caller.principal), one_line(caller.client_id), one_line(caller.address))
         for number, topics in enumerate(self.parts):
-            value = MoveRecords(origin, requested_ms, len(self.parts), topics, *who)
+            value = MoveRecords(origin, requested_ms, len(self.parts), topics, *who, reason)
             yield Create(MoveRecordsAddress(request, RecordsNumber(number)), value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
 from controller.core.progress.measuring import Progress
@@ -93,6 +93,7 @@ class StatusText:
             sums.total if is_known else None,
             round(sums.rate, 1) if is_known else None,
             round(remaining_s, 1) if is_known and remaining_s is not None else None,
+            reason=asked.reason or UNSET,
         )
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
@@ -116,7 +117,8 @@ class StatusText:
     def _counts(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """Only counts: no znode can name so many partitions."""
         now_ms = self.at_ms(now)
-        return RequestStatus(request, asked.origin, asked.requested_ms, now_ms, asked.finished_ms, asked.counts, ())
+        times = (asked.requested_ms, now_ms, asked.finished_ms)
+        return RequestStatus(request, asked.origin, *times, asked.counts, (), reason=asked.reason or UNSET)
 
     def _left_over(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """After the end of a very large request, name only the partitions that were not completed."""

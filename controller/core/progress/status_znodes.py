@@ -177,7 +177,8 @@ class StatusZnodes:
         writes = (counted, Create(ReassignmentStatusAddress(request), status))
         records: tuple[Write, ...] = ()
         if asked.recording is not None:
-            records = tuple(asked.recording.creations(request, asked.origin, asked.requested_ms, asked.caller))
+            about = (asked.origin, asked.requested_ms, asked.caller, asked.reason)
+            records = tuple(asked.recording.creations(request, *about))
         why = f"request {request} ({asked.origin}) concerns {len(asked.entries)} partitions"
         self._proposed[request] = status
         memo = _Memo(request, status, asked)

@@ -30,6 +30,7 @@ from controller.core.steps.step import Step, TopicDuty
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.move_records import mistake_in_reason
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
@@ -79,12 +80,7 @@ class Moves(TopicDuty):
         request = asked.request
         if not isinstance(request, AlterReassignments):
             raise TypeError(f"{type(request).__name__} is not served here")
-        if request.mode not in tuple(Mode):
-            message = f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
-            out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, message))
-            return
-        if request.throttle is not None and request.throttle < 1:
-            message = f"throttle {request.throttle} is no rate; leave it out, or give bytes a second"
+        if (message := _mistake(request)) is not None:
             out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, message))
             return
         wanted = {wanted.topic_partition: wanted for wanted in request.reassignments}
@@ -257,3 +253,13 @@ def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:
         return None
     path = TopicAddress(at.topic).path if is_topic_malformed else StateAddress(at.topic, at.partition).path
     return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} is malformed; repair it first")
+
+
+def _mistake(request: AlterReassignments) -> str | None:
+    """What is wrong with what our own tool adds to a request."""
+    if request.mode not in tuple(Mode):
+        return f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
+    if request.throttle is not None and request.throttle < 1:
+        return f"throttle {request.throttle} is no rate; leave it out, or give bytes a second"
+    mistake = None if request.reason is None else mistake_in_reason(request.reason)
+    return None if mistake is None else f"the reason {mistake}"

@@ -46,6 +46,25 @@ def test_a_target_that_is_asked_for_again_was_not_moved_by_the_second_request() 
     assert play.data(f"{RECORDS}/2-0") is None
 
 
+def test_why_is_kept_with_the_records_and_the_status_and_a_successor_keeps_it() -> None:
+    play = playing("ask reassign reason=disks o-0 to=1,3")
+    assert json.loads(play.data(f"{RECORDS}/1-0") or "")["reason"] == "disks"
+
+    play.do("elect", "isr o-0 1,2,3", "time +10s")
+
+    status = json.loads(play.data(f"{STATUSES}/1") or "")
+    assert (status["reason"], status["counts"]) == ("disks", {"completed": 1})
+
+
+def test_a_reason_that_may_not_be_recorded_is_refused_and_nothing_moves() -> None:
+    play = playing()
+
+    lines = play.do(f"ask reassign reason={'x' * 1001} o-0 to=1,3")
+
+    assert some(lines, "answer INVALID_REQUEST: the reason has 1001 bytes; give at most 1000"), lines
+    assert play.data(f"{STATUSES}/1") is None
+
+
 def test_of_two_requests_in_one_step_each_is_recorded_from_where_the_partition_really_was() -> None:
     play = playing()
     play.do("hold request", "ask reassign o-1 to=1,4", "ask reassign o-0 to=1,3", "ask reassign o-0 to=4,2", "reply")

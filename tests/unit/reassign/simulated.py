@@ -65,6 +65,7 @@ class SimulatedCluster:
         self.refusing: dict[TopicPartition, str] = {}
         self.modes: list[Mode | None] = []
         self.throttles_asked: list[int | None] = []
+        self.reasons: list[str | None] = []
         self.directory_of: dict[Replica, Directories] = {}
         self.waiting_for_replica: dict[Replica, int] = {}
         self.request: RequestStatus | None = None
@@ -97,9 +98,14 @@ class SimulatedCluster:
         return Listing(moves, self.product, self.request if request_id is not None else None)
 
     def alter(
-        self, targets: Mapping[TopicPartition, Any], mode: Mode | None = None, throttle: int | None = None
+        self,
+        targets: Mapping[TopicPartition, Any],
+        mode: Mode | None = None,
+        throttle: int | None = None,
+        reason: str | None = None,
     ) -> Answered:
         self.modes.append(mode)
+        self.reasons.append(reason)
         self.throttles_asked.append(throttle)
         for partition, target in targets.items():
             if partition in self.refusing:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller.reassign import executing
 from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel
 from controller.reassign.cluster import Configured, Directories, Kind, Mode, Move, Node
@@ -128,6 +129,20 @@ def test_kafkas_controller_gets_none_and_what_its_throttle_costs_is_said(
     said = capsys.readouterr()
     assert "they also slow down replicas of these partitions that return after a failure" in said.err
     assert "You must run --verify periodically" in said.err
+
+
+def test_only_our_controller_gets_a_reason_and_otherwise_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, kafkas = fresh(), fresh()
+    ours.product = "kafka-zk-controller 0.1"
+
+    for cluster in (ours, kafkas):
+        asked = Execution(plan_file(tmp_path, {"a-0": (3, 2)}), reason="disks")
+        execute(cluster, asked, Answer(is_json=False), Hours().clock)
+
+    assert (ours.reasons, kafkas.reasons) == (["disks"], [None])
+    assert capsys.readouterr().err.splitlines() == [executing.NO_REASON_KEPT]
 
 
 def test_throttles_name_the_sources_and_destinations_of_old_and_new_moves(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ def plan(tmp_path: Path) -> str:
         (("--zookeeper", "z:1", "--config", "PLAN", "--list"), "give one of them"),
         (("--config", "PLAN", "--list"), "zookeeper.connect is missing"),
         (("--zookeeper", "z:1", "--list"), 'Option "--zookeeper" can\'t be used with action "--list"'),
+        ((*NOWHERE, "--list", "--reason", "x"), 'Option "--reason" can\'t be used with action "--list"'),
+        ((*NOWHERE, "--execute", "--reason", "a\nb"), "--reason has '\\n' at position 1; give one line"),
+        ((*NOWHERE, "--execute", "--reason", "é" * 501), "--reason has 1002 bytes; give at most 1000"),
+        ((*NOWHERE, "--execute", "--reason", " "), "--reason is empty; leave it out, or say why"),
         (
             ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "PLAN", "--additional"),
             'You must specify --bootstrap-server when using "[additional]"',

@@ -31,11 +31,13 @@ def read_by_our_listener(request: messages.TaggedAlter | messages.TaggedList) ->
 
 
 @pytest.mark.parametrize("mode", ["", "gentle", "forced"])
-def test_a_mode_is_read_by_our_listener(mode: str) -> None:
-    found = read_by_our_listener(messages.alter_request({at("a-0"): on(3, 1), at("b-1"): None}, 1000, mode or None))
+def test_a_mode_and_a_reason_are_read_by_our_listener(mode: str) -> None:
+    fields = messages.added(mode, reason="disks of rack b")
+
+    found = read_by_our_listener(messages.alter_request({at("a-0"): on(3, 1), at("b-1"): None}, 1000, fields))
 
     assert isinstance(found, AlterReassignments)
-    assert found.mode == mode
+    assert (found.mode, found.reason) == (mode, "disks of rack b")
     assert {str(t.topic_partition): t.replicas for t in found.reassignments} == {"a-0": (3, 1), "b-1": None}
 
 

@@ -120,6 +120,18 @@ def test_the_mode_of_a_request_is_a_tagged_field_and_others_are_skipped(mode: st
     assert encode_request(RequestHeader(45, 0, 7, "me"), request)[4:].endswith(b"\x01" + tagged[4:])
 
 
+def test_the_reason_of_a_request_is_a_tagged_field_with_text() -> None:
+    body = bytes.fromhex("0000007530020261020000000102000000030000")
+    moves = (PartitionReassignment(TopicPartition("a", 1), (3,)),)
+
+    found, request = decode_request(header(45, 0) + body + b"\x01\xa3\x9c\x01\x05\x05rack")
+
+    assert found.reads_additions
+    assert request == AlterReassignments(moves, timeout_ms=30_000, reason="rack")
+    with pytest.raises(MalformedRequest, match="reason must not be null"):
+        decode_request(header(45, 0) + body + b"\x01\xa3\x9c\x01\x01\x00")
+
+
 def test_alter_partition_by_name_as_on_the_wire() -> None:
     frame = header(56, 0) + bytes.fromhex(
         "00000000010000000000000bad02026102000000090000000403000000010000000200000011000000"
