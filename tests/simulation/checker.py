@@ -23,7 +23,17 @@ from tests.simulation.refusals import READ_AGAIN_WITHIN_S
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
 from zk_layout.codec import Malformed
-from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, SessionId, TopicName, TopicPartition, Zxid
+from zk_layout.ids import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Replicas,
+    SessionId,
+    TopicName,
+    TopicPartition,
+    Zxid,
+)
 from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -53,6 +63,7 @@ class Checker:
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
         self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
         self.known: dict[TopicPartition, tuple[LeaderEpoch, dict[BrokerId, None]]] = {}  # in force in this leader epoch
+        self.announced: dict[TopicPartition, tuple[LeaderEpoch, Replicas]] = {}  # in force when this epoch began
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
         self.lost: dict[TopicPartition, LeaderEpoch] = {}  # in-sync replicas were given up, last in this leader epoch
@@ -167,7 +178,10 @@ class Checker:
             return
         epoch, known = self.known.get(at, (state.leader_epoch, {}))
         held = known if epoch == state.leader_epoch else {}
-        self.known[at] = state.leader_epoch, {**held, **dict.fromkeys(in_force(assignment, state).replicas)}
+        replicas = in_force(assignment, state).replicas
+        self.known[at] = state.leader_epoch, {**held, **dict.fromkeys(replicas)}
+        if self.announced.get(at, (None, ()))[0] != state.leader_epoch:
+            self.announced[at] = state.leader_epoch, replicas
 
     @staticmethod
     def _topics_in(touched: dict[str, SessionId]) -> list[tuple[str, TopicAddress]]:
@@ -251,8 +265,9 @@ class Checker:
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
             self.announcements.forget(at)
-            for memory in (self.states, self.known, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
+            for memory in (self.states, self.known, self.announced, self.was_in_sync, self.caught_up, self.lost):
                 memory.pop(at, None)
+            self._acked_numbers.pop(at, None)
             self.written_at.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
@@ -469,16 +484,20 @@ class Checker:
         is_arrived = all(r in held.original for r in start) and all(r in start for r in in_sync)
         return is_arrived and self.world.folder.was_wanted(at, start)
 
-    def _nobody_left_apart(self, before: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
+    def _nobody_left_apart(self, former: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
         """Unless a decision is split, live replicas leave with a new leader epoch, so no leader adds them again."""
         if self.may_be_cut:
             return
-        for number, held in before.partitions.items():
+        for number, held in former.partitions.items():
             at, now = TopicPartition(name, number), self.topics[name].partitions[number]
             state = self.states.get(at)
             if state is None or now == held or at in self.edited or StateAddress(name, number).path in touched:
                 continue
-            gone = [r for r in in_force(held, state).replicas if r in held.replicas and r not in now.replicas]
+            # Where the leader has shrunk the ISR meanwhile, it knows the replicas with which its epoch began.
+            epoch, announced = self.announced.get(at, (state.leader_epoch, held.replicas))
+            known = announced if epoch == state.leader_epoch else held.replicas
+            before = [r for r in in_force(held, state).replicas if r in held.replicas]
+            gone = [r for r in before if r in known and r not in now.replicas]
             if gone:
                 raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 

@@ -85,7 +85,9 @@ class RecordsOfMoves:
         waits = (at, to) in self._waited  # and may have been taken back before the status was written
         if to not in aims and not waits:
             return f"never moved to {list(to)}, only to {aims}"
-        if is_found:  # the order of its former replicas may be unknown
+        if at in self.world.checker.edited:  # it was moved from where it was before somebody wrote over that
+            was_there = former in aims
+        elif is_found:  # the order of its former replicas may be unknown
             was_there = (at, former) in self._originals or any({*former} == {*aim} for aim in aims)
         else:
             was_there = former in aims if waits else (former, to) in set(pairwise(aims))

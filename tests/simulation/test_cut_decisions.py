@@ -14,6 +14,7 @@ import pytest
 from controller.core.messages.commands import LeaderAndIsr, PartitionView
 from controller.core.messages.effects import Commit, Set, Tell, Write, operation
 from controller.core.messages.events import CommitId
+from controller.core.settings import WRITES_A_TRANSACTION
 from tests.simulation.broken import Broken
 from tests.simulation.refusals import Right
 from tests.simulation.spoiled import AT
@@ -70,6 +71,26 @@ def test_a_leader_may_take_in_who_left_with_a_part_of_a_decision_until_its_leade
 
     cut.write(cut.leader, cut.with_isr(ONE, THREE))
     cut.write(cut.leader, cut.with_isr(ONE, THREE, TWO))
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_a_move_ends_though_the_leader_has_just_shrunk_the_isr_if_its_epoch_began_without_who_leaves(
+    *, is_raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Cut()
+    cut.world.plan = msgspec.structs.replace(cut.world.plan, writes_a_transaction=WRITES_A_TRANSACTION)
+    cut.world.sizes.is_tight = False
+    monkeypatch.setattr(cut.world.checker, "is_ours", lambda session: session == cut.foreign)
+    leaving = Assignment((ONE, TWO, THREE), adding=(TWO,), removing=(THREE,))
+    cut.state = msgspec.structs.replace(cut.state, leader_epoch=LeaderEpoch(4), isr=(ONE, THREE))
+    cut.write(cut.foreign, leaving, cut.state)
+    epoch = LeaderEpoch(5 if is_raised else 4)
+    cut.state = msgspec.structs.replace(cut.state, leader_epoch=epoch, isr=(ONE, TWO))
+    cut.write(cut.foreign if is_raised else cut.leader, cut.state)
+    cut.write(cut.leader, cut.with_isr(ONE))
+
+    with nullcontext() if is_raised else pytest.raises(Broken, match="its leader epoch stayed"):
+        cut.write(cut.foreign, Assignment((ONE, TWO)))
 
 
 def test_nobody_but_the_leader_may_take_in_who_has_left() -> None:

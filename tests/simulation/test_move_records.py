@@ -8,7 +8,7 @@ from controller.core.progress.ledger import BY_REQUEST
 from tests.simulation.world import World
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
-from zk_layout.ids import BrokerId, PartitionId, Replicas, RequestId, TopicName, Zxid
+from zk_layout.ids import BrokerId, PartitionId, Replicas, RequestId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.move_records import ROOT, MoveRecords, MoveRecordsAddress, RecordsNumber, TopicRecord
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -65,6 +65,15 @@ def test_what_happened_may_be_recorded() -> None:
 )
 def test_what_did_not_happen_may_not_be_recorded(to: Replicas, former: Replicas, wrong: str) -> None:
     assert wrong in (record(moved(on(1, 2), on(3, 2)), to, former) or "")
+
+
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_what_was_written_over_is_moved_from_where_it_was_before(*, is_edited: bool) -> None:
+    world = moved(on(1, 2), on(2), on(3, 2))
+    if is_edited:
+        world.checker.edited[TopicPartition(ORDERS, ZERO)] = None
+
+    assert (record(world, on(3, 2), on(1, 2)) is None) == is_edited
 
 
 def test_no_part_may_be_missing() -> None:
