@@ -68,6 +68,7 @@ class StatusZnodes:
         self._expired: deque[RequestId] = deque()
         self._unrecorded: deque[RequestId] = deque()
         self._leaving: dict[RequestId, None] = {}
+        self._unclaimed: dict[RequestId, None] = {}
         self._expiries: list[tuple[int, RequestId]] = []
         self._paused: deque[tuple[int, RequestId]] = deque()
         self._own: dict[RequestId, None] = {}
@@ -88,14 +89,20 @@ class StatusZnodes:
         self._thin_out()
 
     def _disown(self, unclaimed: Iterable[RequestId]) -> None:
-        """Delete records whose request has no status: it was deleted, or a term ended before it was written."""
+        """Delete records whose request has no status: it was deleted, or a term ended before it was written. Those
+        whose status may exist, but cannot be read, wait until it can.
+        """
+        self._unclaimed.update(dict.fromkeys(unclaimed))
         unreadable = self._shared.state.unreadable
-        if reassignment_status.ROOT in unreadable:
+        if not self._unclaimed or reassignment_status.ROOT in unreadable:
             return
-        without = [r for r in unclaimed if r not in self._proposed and r not in self._leaving]
-        without = [r for r in without if ReassignmentStatusAddress(r).path not in unreadable]
-        self._leaving.update(dict.fromkeys(without))
-        self._expired.extend(without)
+        waiting = [r for r in self._unclaimed if ReassignmentStatusAddress(r).path in unreadable]
+        judged, self._unclaimed = self._unclaimed, dict.fromkeys(waiting)
+        for request in judged:
+            has_status = request in self._statuses.kept or request in self._proposed or request in self._unclaimed
+            if request in self._statuses.records and not has_status and request not in self._leaving:
+                self._leaving[request] = None
+                self._expired.append(request)
 
     def adjust(self) -> None:
         """Keep finished requests for as long as the settings now say, also those that have finished."""

@@ -149,6 +149,21 @@ def test_records_stay_while_it_is_unknown_which_statuses_there_are() -> None:
     assert play.data(f"{RECORDS}/1-0") is not None
 
 
+def test_records_without_a_status_are_deleted_as_soon_as_it_is_known_which_statuses_there_are() -> None:
+    play = playing("ask reassign o-0 to=2,1", "ask reassign o-1 to=2,1")
+    zookeeper = play.theatre.zookeeper
+    del zookeeper.nodes[f"{STATUSES}/1"]
+    zookeeper.nodes[STATUSES].children.pop("1")
+    zookeeper.hidden.add(STATUSES)
+    play.do("elect", "time +5s")
+    assert recorded(play, "1-0")
+
+    zookeeper.hidden.clear()
+    play.do("time +70s")
+
+    assert play.data(f"{RECORDS}/1-0") is None
+
+
 def test_of_too_many_recorded_moves_those_of_the_request_that_ended_first_are_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
