@@ -107,6 +107,13 @@ class Kind(Enum):
     BROKER = 4
 
 
+class Edge(Enum):
+    """An end of a log; the values are Kafka's numbers."""
+
+    END = -1
+    START = -2
+
+
 class Configured(NamedTuple):
     """A resource that has settings."""
 
@@ -166,6 +173,9 @@ class Cluster(Protocol):
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
         """Where these replicas are; leaves out those on brokers that do not answer."""
+
+    def offsets(self, replicas: Collection[Replica], edge: Edge) -> dict[Replica, int]:
+        """Where the logs of these replicas end, or start; leaves out those whose brokers do not tell it."""
 
     def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:
         """Ask brokers to move replicas to other directories: for each replica None if it starts, else the reason.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from controller.reassign.cluster import (
     Answered,
     Configured,
     Directories,
+    Edge,
     Kind,
     Listing,
     Mode,
@@ -49,6 +51,7 @@ CLIENT_ID = "kafka-zk-controller-reassign"
 _NONE, _REQUEST_TIMED_OUT, _NOT_CONTROLLER, _REPLICA_NOT_AVAILABLE, _NO_REASSIGNMENT = 0, 7, 41, 9, 85
 _UNKNOWN_TOPIC = frozenset({3, 100})
 _SET, _DELETE = 0, 1
+_SOON_MS, _SILENT_S = 3_000, 30.0
 _UNLIMITED = 2**63 - 1
 _NO_ID = UUID(int=0)
 _DEFAULT_CONFIG = 5
@@ -101,6 +104,7 @@ class KafkaCluster:
             raise Unreachable(f"--bootstrap-server {bootstrap_servers}: {error}") from None
         self._net.start()
         self._named = bootstrap_servers
+        self._silent_until: dict[BrokerId, float] = {}
         self._bootstrap()
 
     def nodes(self) -> dict[BrokerId, Node]:
@@ -242,6 +246,23 @@ class KafkaCluster:
             found |= dict.fromkeys(its, Directories()) | _directories(broker, answer)
         return {replica: found[replica] for replica in replicas if replica in found}
 
+    def offsets(self, replicas: Collection[Replica], edge: Edge) -> dict[Replica, int]:
+        """Asks each broker about its own replicas, whether they lead, are in sync, or neither.
+
+        A broker that does not answer soon is left alone for a while: who watches moves would wait for it at each look.
+        """
+        found: dict[Replica, int] = {}
+        for broker, its in _by_broker(replicas).items():
+            if time.monotonic() < self._silent_until.get(broker, 0.0):
+                continue
+            try:
+                answer = self._send(messages.offsets_request(its, edge), broker, _SOON_MS)
+            except kafka.errors.KafkaError:
+                self._silent_until[broker] = time.monotonic() + _SILENT_S
+                continue
+            found |= messages.offsets_of(broker, answer)
+        return found
+
     def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:
         """One request a broker."""
         answers: dict[Replica, str | None] = {}
@@ -318,9 +339,9 @@ class KafkaCluster:
     def _send_moves(self, replicas: Collection[Replica], targets: Mapping[Replica, str], broker: BrokerId) -> Any:
         return self._send(_move_request(replicas, targets), broker)
 
-    def _send(self, request: Any, node: BrokerId | None) -> Any:
+    def _send(self, request: Any, node: BrokerId | None, timeout_ms: int | None = None) -> Any:
         async def sending() -> Any:
-            return await self._manager.send(request, node_id=node)
+            return await self._manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
 
         return self._manager.run(sending)
 

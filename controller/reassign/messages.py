@@ -7,7 +7,7 @@ so that our controller adds to its answer what this tool reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from struct import pack
 from typing import Any, TypeVar
 
@@ -16,12 +16,18 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kafka.protocol.consumer import ListOffsetsRequest
 
-from controller.reassign.cluster import Kind
+from controller.reassign.cluster import Edge, Kind
+from controller.reassign.plans import Replica
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
 from controller.wire.tagged import ADDITIONS, REQUEST_ID, reason_field, request_id_field, throttle_field, with_tagged
-from zk_layout.ids import BrokerId, Replicas, RequestId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, RequestId, TopicName, TopicPartition
+
+_NONE = 0
+_DEBUGGING_CONSUMER = -2
+"""The replica id of one that reads from any replica, beyond what all in-sync replicas have."""
 
 T = TypeVar("T")
 
@@ -97,6 +103,31 @@ def settings_request(broker: BrokerId, keys: list[str] | None = None) -> Describ
         resource_type=Kind.BROKER.value, resource_name=str(broker), configuration_keys=keys
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
+
+
+def offsets_request(replicas: Collection[Replica], edge: Edge) -> ListOffsetsRequest:
+    """The request to the broker of these replicas for the ends of its own logs, or their starts."""
+    topics: dict[TopicName, list[Any]] = {}
+    for replica in replicas:
+        partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=replica.partition, timestamp=edge.value
+        )
+        topics.setdefault(replica.topic, []).append(partition)
+    return ListOffsetsRequest(
+        replica_id=_DEBUGGING_CONSUMER,
+        topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=its) for topic, its in topics.items()],
+        max_version=1,
+    )
+
+
+def offsets_of(broker: BrokerId, answer: Any) -> dict[Replica, int]:
+    """The offsets that this broker tells; without those that it refuses or does not know."""
+    return {
+        Replica(broker, TopicName(topic.name), PartitionId(p.partition_index)): p.offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if p.error_code == _NONE and p.offset >= 0
+    }
 
 
 def fields_of(message: Any) -> dict[int, bytes]:

@@ -1,8 +1,9 @@
 """How far are the moves, how fast are they, and when will they be done?
 
 kafka-zk-controller reports the progress of each receiving replica. With Kafka's own controllers it is computed from the
-sizes of log directories, which brokers are asked for repeatedly. The time left follows from the sums of each receiving
-broker (`controller.core.progress.closing`).
+sizes of log directories, which brokers are asked for repeatedly. Where offsets tell what a replica lacks, that share of
+its leader's log counts instead of the difference of sizes (`lagging`). The time left follows from the sums of each
+receiving broker (`controller.core.progress.closing`).
 
 Source: KIP-179, "progress"; KIP-113, DescribeLogDirs.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.progress.closing import WINDOW_S, Closing, Receiving, longest
 from controller.reassign.cluster import Directories, Move, PartitionState
+from controller.reassign.lagging import NONE, Lag
 from controller.reassign.plans import Replica
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
@@ -28,11 +31,12 @@ _GRACE_S = 5.0
 
 
 class Moving(Struct, frozen=True):
-    """One move in progress, and how far each receiving replica is."""
+    """One move in progress, and how far each receiving replica is; `lags` has those whose brokers tell offsets."""
 
     at: TopicPartition
     move: Move
     received: tuple[ReplicaProgress, ...]
+    lags: Mapping[BrokerId, Lag] = {}
 
     @property
     def stage(self) -> str:
@@ -110,6 +114,20 @@ class Snapshot(Struct, frozen=True):
         return not self.moving and not self.settling
 
 
+class _Seen(NamedTuple):
+    """What one look brought."""
+
+    now: float
+    states: Mapping[TopicPartition, PartitionState]
+    directories: Mapping[Replica, Directories]
+    lags: Mapping[Replica, Lag]
+
+    def lags_of(self, at: TopicPartition, move: Move) -> list[tuple[Replica, Lag]]:
+        """Those of one move."""
+        replicas = (Replica(broker, at.topic, at.partition) for broker in move.adding)
+        return [(replica, self.lags[replica]) for replica in replicas if replica in self.lags]
+
+
 class Progress:
     """Follows moves from snapshot to snapshot."""
 
@@ -121,6 +139,7 @@ class Progress:
         self._sizes: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] = {}
         self._samples: dict[Replica, deque[tuple[float, int, int]]] = {}
+        self._is_exact: dict[Replica, bool] = {}
         self._closing = Closing()
 
     def awaited(self, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
@@ -133,6 +152,7 @@ class Progress:
         moves: Mapping[TopicPartition, Move],
         states: Mapping[TopicPartition, PartitionState],
         directories: Mapping[Replica, Directories],
+        lags: Mapping[Replica, Lag] = {},
     ) -> Snapshot:
         """The snapshot at this moment.
 
@@ -150,45 +170,46 @@ class Progress:
             self._targets[at] = move.target
             self._ended.pop(at, None)
             self._missed_since.pop(at, None)
+        seen = _Seen(now, states, directories, lags)
         moving = tuple(
-            Moving(at, move, self._received(now, at, move, states.get(at), directories))
+            Moving(at, move, self._received(seen, at, move), {r.broker: lag for r, lag in seen.lags_of(at, move)})
             for at, move in sorted(moves.items())
         )
         self._follow(now, moving)
         return self._summed(moving, len(self.awaited(moves)))
 
-    def _received(
-        self,
-        now: float,
-        at: TopicPartition,
-        move: Move,
-        state: PartitionState | None,
-        directories: Mapping[Replica, Directories],
-    ) -> tuple[ReplicaProgress, ...]:
+    def _received(self, seen: _Seen, at: TopicPartition, move: Move) -> tuple[ReplicaProgress, ...]:
         if move.progress is not None:
-            return move.progress.replicas
-        if state is None:
+            return tuple(self._sharpened(seen, at, reported) for reported in move.progress.replicas)
+        if at not in seen.states:
             return tuple(ReplicaProgress(broker) for broker in move.adding)
-        whole = _size(directories, at, state.leader)
-        return tuple(self._measured(now, at, broker, state, whole, directories) for broker in move.adding)
+        return tuple(self._measured(seen, at, broker) for broker in move.adding)
 
-    def _measured(
-        self,
-        now: float,
-        at: TopicPartition,
-        broker: BrokerId,
-        state: PartitionState,
-        whole: int | None,
-        directories: Mapping[Replica, Directories],
-    ) -> ReplicaProgress:
-        """The progress of one receiving replica, from sizes alone."""
+    def _sharpened(self, seen: _Seen, at: TopicPartition, reported: ReplicaProgress) -> ReplicaProgress:
+        """What our controller reports, from sizes as well, with the gap that offsets show."""
+        replica, whole = Replica(reported.broker, at.topic, at.partition), reported.total_bytes
+        lag = seen.lags.get(replica)
+        if lag is None or whole is None:
+            return reported
+        exact = self._rated(seen.now, replica, whole - lag.bytes_of(whole), whole)
+        rate = reported.bytes_per_second if exact.bytes_per_second is None else exact.bytes_per_second
+        return structs.replace(exact, bytes_per_second=rate, error=reported.error)
+
+    def _measured(self, seen: _Seen, at: TopicPartition, broker: BrokerId) -> ReplicaProgress:
+        """The progress of one receiving replica, from sizes and, where they are told, offsets."""
+        state, replica = seen.states[at], Replica(broker, at.topic, at.partition)
+        whole = _size(seen.directories, at, state.leader)
         if whole is None:
             return ReplicaProgress(broker, error=f"leader {state.leader} does not report the size of its log")
-        held = whole if broker in state.isr else min(whole, _size(directories, at, broker) or 0)
-        rate, closing = self._rates(now, Replica(broker, at.topic, at.partition), held, whole)
+        lag = NONE if broker in state.isr else seen.lags.get(replica)
+        held = min(whole, _size(seen.directories, at, broker) or 0) if lag is None else whole - lag.bytes_of(whole)
+        return self._rated(seen.now, replica, held, whole)
+
+    def _rated(self, now: float, replica: Replica, held: int, whole: int) -> ReplicaProgress:
+        rate, closing = self._rates(now, replica, held, whole)
         left = whole - held
         remaining = 0.0 if not left else left / closing if closing is not None and closing > 0 else None
-        return ReplicaProgress(broker, held, whole, rate, remaining)
+        return ReplicaProgress(replica.broker, held, whole, rate, remaining)
 
     def _rates(self, now: float, replica: Replica, held: int, whole: int) -> tuple[float | None, float | None]:
         """How fast it copies, and how fast its gap closes, which new data slows.
@@ -204,14 +225,29 @@ class Progress:
         if passed <= 0:
             return None, None
         closed = (first_whole - first) - (whole - held)
-        return max(0.0, (held - first) / passed), closed / passed if passed >= WINDOW_S else None
+        copied = closed + max(0, whole - first_whole)  # a leader that deletes segments takes nothing back
+        return max(0.0, copied / passed), closed / passed if passed >= WINDOW_S else None
 
     def _follow(self, now: float, moving: Collection[Moving]) -> None:
         for one in moving:
+            if self._is_measured_otherwise(one):
+                self._closing.finish(one.at, is_complete=False)  # the difference between two ways is no progress
             for replica in one.received:
                 if replica.total_bytes is not None:
                     self._closing.see(one.at, replica.broker, replica.copied_bytes or 0, replica.total_bytes)
         self._closing.mark(now, len(moving) / _MOVES_A_SECOND)
+
+    def _is_measured_otherwise(self, one: Moving) -> bool:
+        """Whether a gap follows from offsets now and did not before, or the reverse; being in sync is neither."""
+        is_other = False
+        for broker in one.move.adding:
+            replica, lag = Replica(broker, one.at.topic, one.at.partition), one.lags.get(broker)
+            if lag == NONE:
+                continue
+            is_exact = lag is not None
+            is_other |= self._is_exact.get(replica, is_exact) != is_exact
+            self._is_exact[replica] = is_exact
+        return is_other
 
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
         for one in moving:

@@ -230,7 +230,9 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
             | {
                 "stage": one.stage,
                 "waits_for": one.waits_for,
-                "received": msgspec.to_builtins(one.received),
+                "received": [
+                    msgspec.to_builtins(replica) | {"lag_records": _lag(one, replica)} for replica in one.received
+                ],
             }
             for one in snapshot.moving
         ],
@@ -245,6 +247,11 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
             for ended in snapshot.ended
         ],
     }
+
+
+def _lag(one: Moving, replica: ReplicaProgress) -> int | None:
+    lag = one.lags.get(replica.broker)
+    return None if lag is None else lag.lacking
 
 
 def summary(snapshot: Snapshot) -> str:

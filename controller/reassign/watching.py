@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from controller.reassign.cluster import Cluster, Directories, Listing, Move, PartitionState
 from controller.reassign.executing import Clock
+from controller.reassign.lagging import lags
 from controller.reassign.listing import demand_request
 from controller.reassign.outlook import in_doubt
 from controller.reassign.plans import Replica
@@ -17,7 +18,9 @@ from controller.reassign.selecting import Selection, selected
 from controller.reassign.views import View
 from zk_layout.ids import Replicas, TopicPartition
 
-COMPUTED = "Kafka's own controller does not report progress: bytes and rates are computed here from log directory sizes"
+COMPUTED = (
+    "Kafka's own controller does not report progress: bytes and rates are computed here from sizes and offsets of logs"
+)
 
 
 class Watch(Struct, frozen=True):
@@ -72,9 +75,12 @@ def wanted_moves(listing: Listing, asked: Watch) -> Mapping[TopicPartition, Move
 
 
 def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Move], clock: Clock) -> Snapshot:
-    """Take one snapshot; brokers are asked for sizes only if the controller reports no progress."""
+    """Take one snapshot.
+
+    Brokers are asked for sizes only if the controller reports no progress, and for offsets always: it has sizes, too.
+    """
     unmeasured = [at for at, move in moves.items() if move.progress is None]
-    needed = {*unmeasured, *progress.awaited(moves)}
+    needed = {*(at for at, move in moves.items() if move.adding), *unmeasured, *progress.awaited(moves)}
     states = _states(cluster, needed) if needed else {}
     directories: Mapping[Replica, Directories] = {}
     if unmeasured:
@@ -85,7 +91,7 @@ def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Mo
             for broker in (*moves[at].adding, states[at].leader)
         }
         directories = cluster.directories(holders)
-    snapshot = progress.advance(clock.now(), moves, states, directories)
+    snapshot = progress.advance(clock.now(), moves, states, directories, lags(cluster, moves, states))
     doubtful = in_doubt(snapshot)
     return structs.replace(snapshot, throttles=cluster.throttles(doubtful)) if doubtful else snapshot
 

@@ -21,6 +21,7 @@ from controller.reassign.cluster import (
     Answered,
     Configured,
     Directories,
+    Edge,
     Kind,
     Listing,
     Mode,
@@ -178,6 +179,10 @@ class ZooKeeperCluster:
         return {}
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:  # noqa: ARG002 - not known to ZooKeeper
+        """Unknown here."""
+        return {}
+
+    def offsets(self, replicas: Collection[Replica], edge: Edge) -> dict[Replica, int]:  # noqa: ARG002 - not known to ZooKeeper
         """Unknown here."""
         return {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,11 @@ from controller.demo.traffic import Traffic
 from controller.demo.znodes import Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.reassign.client_properties import ClientSettings
+from controller.reassign.cluster import Cluster, Edge, Move, PartitionState
+from controller.reassign.kafka_cluster import KafkaCluster
+from controller.reassign.lagging import NONE, lags
+from controller.reassign.plans import Replica as KafkaReplica
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
@@ -32,10 +37,12 @@ SMOOTH = {
 }
 BYTES = 20_000_000
 BYTES_S = 2_000_000
+RECORDS = BYTES // 16_000
 RETENTION_MS = 6_000
+LEGACY = "/admin/reassign_partitions"
 
 
-@pytest.fixture(scope="module", params=["3.9.1", "2.4.1"])
+@pytest.fixture(scope="module", params=["3.9.1", pytest.param("2.8.2", marks=pytest.mark.thorough), "2.4.1"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Two brokers; replicas move from the first to the second."""
     try:
@@ -102,6 +109,12 @@ def znode_of(zk: KazooClient, request: int) -> dict[str, Any]:
     """A request's status in ZooKeeper."""
     found: dict[str, Any] = json.loads(zk.get(f"{STATUSES}/{request}")[0])
     return found
+
+
+def move_by_znode(zk: KazooClient, at: TopicPartition, *brokers: int) -> None:
+    """Request a move of whatever controller leads."""
+    moves = [{"topic": at.topic, "partition": at.partition, "replicas": list(brokers)}]
+    zk.create(LEGACY, json.dumps({"version": 1, "partitions": moves}).encode())
 
 
 class Course(Struct):
@@ -180,6 +193,42 @@ def test_the_end_predicted_half_way_is_near_the_real_one(
         wait_until(lambda: replica.measure("open_reassignment_requests") == 0, "the measures are at rest")
         assert replica.measure("reassignment_remaining_bytes", broker="2") == 0
         assert replica.complaints() == []
+
+
+@pytest.mark.timeout(300)
+def test_brokers_tell_exactly_what_a_replica_that_is_not_in_sync_lacks(cluster: LocalCluster, zk: KazooClient) -> None:
+    """Kafka's own controller leads."""
+    moving = Moving(cluster, zk, "lags")
+    leader, receiver = (KafkaReplica(BrokerId(b), moving.at.topic, moving.at.partition) for b in (1, 2))
+    moving.throttle(100_000)
+    seen: Cluster = KafkaCluster(cluster.bootstrap_servers, ClientSettings())
+    with closing(seen):
+        starts, ends = (seen.offsets([leader, receiver], edge) for edge in (Edge.START, Edge.END))
+        assert (starts, ends) == ({leader: 0}, {leader: RECORDS})
+        move_by_znode(zk, moving.at, 2)
+        wait_until(lambda: receiver in seen.offsets([receiver], Edge.END), "the receiver has a log", 120)
+        wait_until(lambda: seen.offsets([receiver], Edge.END)[receiver] > 0, "it copies", 120)
+
+        moves = {moving.at: Move((BrokerId(2), BrokerId(1)), (BrokerId(2),), (BrokerId(1),))}
+        state = {moving.at: seen.topics([moving.at.topic])[moving.at.topic][moving.at.partition]}
+        lag = lags(seen, moves, state)[receiver]
+        sizes = seen.directories([leader, receiver])
+        assert state[moving.at].isr == (1,)
+        assert lag.whole == RECORDS
+        whole, held = (sizes[replica].size_bytes for replica in (leader, receiver))
+        assert whole is not None
+        assert held is not None
+        # All records are as large, nothing was compacted or deleted; little was copied between the two questions.
+        assert whole - lag.bytes_of(whole) == pytest.approx(held, abs=BYTES / 10)
+        assert held < whole / 2
+
+        moving.throttle(None)
+        wait_until(lambda: seen.offsets([receiver], Edge.END).get(receiver) == RECORDS, "it has everything", 120)
+        wait_until(lambda: not zk.exists(LEGACY), "the move has ended")
+        assert lags(seen, moves, {moving.at: PartitionState((BrokerId(2),), (BrokerId(2),), BrokerId(2))}) == {
+            receiver: NONE
+        }
+        assert seen.offsets([KafkaReplica(BrokerId(1), TopicName("nowhere"), PartitionId(0))], Edge.END) == {}
 
 
 @pytest.fixture

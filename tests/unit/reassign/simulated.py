@@ -11,6 +11,7 @@ from controller.reassign.cluster import (
     Answered,
     Configured,
     Directories,
+    Edge,
     Kind,
     Listing,
     Mode,
@@ -71,6 +72,8 @@ class SimulatedCluster:
         self.request: RequestStatus | None = None
         self.looks = 0
         self.ids: dict[str, str] = {}
+        self.edges: dict[tuple[Replica, Edge], int] = {}
+        self.asked_for_offsets: list[Replica] = []
 
     def nodes(self) -> dict[Any, Node]:
         return dict(self.live)
@@ -149,6 +152,10 @@ class SimulatedCluster:
             else:
                 found[replica] = Directories(HOME, None, self._copy(replica, partition))
         return found
+
+    def offsets(self, replicas: Collection[Replica], edge: Edge) -> dict[Replica, int]:
+        self.asked_for_offsets += replicas
+        return {replica: self.edges[replica, edge] for replica in replicas if (replica, edge) in self.edges}
 
     def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:
         answers: dict[Replica, str | None] = {}

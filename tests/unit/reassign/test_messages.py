@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from controller.core.messages.replies import OngoingMove, ReassignmentsAltered, ReassignmentsListed
 from controller.core.messages.requests import AlterReassignments, ListReassignments
 from controller.reassign import messages
+from controller.reassign.cluster import Edge
+from controller.reassign.plans import Replica
 from controller.wire import tagged
 from controller.wire.apis import ApiKey
 from controller.wire.frames import FrameBuffer, RequestHeader
@@ -85,3 +88,32 @@ def test_progress_in_words_of_another_version_is_none() -> None:
     found.topics[0].partitions[0].unknown_tags = {"_20000": b"\x03{}"}
 
     assert messages.understood(tagged.progress_of, found.topics[0].partitions[0]) is None
+
+
+@pytest.mark.parametrize("edge", [Edge.START, Edge.END])
+def test_brokers_are_asked_for_offsets_of_their_own_replicas_as_by_a_debugging_consumer(edge: Edge) -> None:
+    replicas = [Replica(3, "a", 0), Replica(3, "b", 1), Replica(3, "a", 2)]
+    request = messages.offsets_request(replicas, edge)
+    request.API_VERSION = 1
+
+    found = ListOffsetsRequest.decode(request.encode(), version=1)
+
+    assert found.replica_id == -2
+    assert {t.name: [(p.partition_index, p.timestamp) for p in t.partitions] for t in found.topics} == {
+        "a": [(0, edge.value), (2, edge.value)],
+        "b": [(1, edge.value)],
+    }
+
+
+def test_offsets_that_a_broker_refuses_or_does_not_know_are_left_out() -> None:
+    answered = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
+    outcomes = {0: (0, 17), 1: (29, -1), 2: (-1, -1), 3: (0, -1), 4: (3, -1)}
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse(
+        name="a",
+        partitions=[
+            answered(partition_index=number, error_code=error, timestamp=-1, offset=offset)
+            for number, (error, offset) in outcomes.items()
+        ],
+    )
+
+    assert messages.offsets_of(3, ListOffsetsResponse(topics=[topic])) == {Replica(3, "a", 0): 17}

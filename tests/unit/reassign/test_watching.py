@@ -293,6 +293,7 @@ def test_each_document_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
             "bytes_per_second": None,
             "remaining_seconds": None,
             "error": None,
+            "lag_records": None,
         }
     ]
     assert documents[0]["is_remaining_unknown_yet"] is True
