@@ -13,7 +13,7 @@ from controller.reassign.listing import demand_request
 from controller.reassign.outlook import in_doubt
 from controller.reassign.plans import Replica
 from controller.reassign.progress import Progress, Snapshot
-from controller.reassign.refusals import DONE, FAILED
+from controller.reassign.refusals import DONE, FAILED, Refused
 from controller.reassign.selecting import Selection, selected
 from controller.reassign.views import View
 from zk_layout.ids import Replicas, TopicPartition
@@ -80,8 +80,9 @@ def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Mo
     Brokers are asked for sizes only if the controller reports no progress, and for offsets always: it has sizes, too.
     """
     unmeasured = [at for at, move in moves.items() if move.progress is None]
-    needed = {*(at for at, move in moves.items() if move.adding), *unmeasured, *progress.awaited(moves)}
+    needed = {*unmeasured, *progress.awaited(moves)}
     states = _states(cluster, needed) if needed else {}
+    states |= _states_if_shown(cluster, {at for at, move in moves.items() if move.adding} - needed)
     directories: Mapping[Replica, Directories] = {}
     if unmeasured:
         holders = {
@@ -94,6 +95,14 @@ def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Mo
     snapshot = progress.advance(clock.now(), moves, states, directories, lags(cluster, moves, states))
     doubtful = in_doubt(snapshot)
     return structs.replace(snapshot, throttles=cluster.throttles(doubtful)) if doubtful else snapshot
+
+
+def _states_if_shown(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+    """None where we may see moves and not topics: then what the controller reports has to do."""
+    try:
+        return _states(cluster, partitions) if partitions else {}
+    except Refused:
+        return {}
 
 
 def _states(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:

@@ -24,6 +24,7 @@ from controller.reassign.cluster import Cluster, Edge, Move, PartitionState
 from controller.reassign.kafka_cluster import KafkaCluster
 from controller.reassign.lagging import NONE, lags
 from controller.reassign.plans import Replica as KafkaReplica
+from tests.cluster.moves import muted
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
@@ -229,6 +230,12 @@ def test_brokers_tell_exactly_what_a_replica_that_is_not_in_sync_lacks(cluster: 
             receiver: NONE
         }
         assert seen.offsets([KafkaReplica(BrokerId(1), TopicName("nowhere"), PartitionId(0))], Edge.END) == {}
+
+        with muted(cluster.brokers[2]):
+            assert seen.offsets([receiver], Edge.END) == {}, "it does not answer"
+            again = time.monotonic()
+            assert seen.offsets([receiver], Edge.END) == {}
+            assert time.monotonic() - again < 1.0, "it is not waited for at each look"
 
 
 @pytest.fixture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 import pytest
 
 from controller.reassign.cluster import Directories, Edge, Move, PartitionState
 from controller.reassign.lagging import Lag, lags
 from controller.reassign.plans import Replica
 from controller.reassign.progress import Progress, Snapshot
+from controller.reassign.refusals import Refused
 from controller.reassign.watching import look
 from tests.unit.reassign.simulated import HOME, Hours, SimulatedCluster, at, on
 from zk_layout.ids import BrokerId
@@ -108,6 +112,20 @@ def test_a_gap_that_our_controller_reports_from_sizes_is_corrected_too() -> None
     assert second.copied_bytes == 550
     assert second.bytes_per_second == pytest.approx(25.0)
     assert second.remaining_seconds == pytest.approx(450 / 25)
+
+
+def test_who_may_see_moves_and_not_topics_sees_what_our_controller_reports() -> None:
+    class Guarded(SimulatedCluster):
+        def topics(self, names: Collection[str] | None) -> dict[Any, dict[Any, PartitionState]]:
+            raise Refused(f"{names}: Topic authorization failed.")
+
+    cluster = Guarded({"a-0": (1, 2)}, product="kafka-zk-controller 0.1")
+    cluster.alter({at("a-0"): (3, 2)})
+    reported = ReplicaProgress(BrokerId(3), 5, 1_000, 7.0, 9.0)
+    cluster.progress = {at("a-0"): MoveProgress(None, "catching up", 0, replicas=(reported,))}
+    tell(cluster, start=0, end=400, received=100)
+
+    assert seen(cluster, Progress({}), Hours()).moving[0].received == (reported,)
 
 
 @pytest.mark.parametrize(
