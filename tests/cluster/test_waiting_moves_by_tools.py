@@ -205,6 +205,7 @@ def test_kafkas_tools(fetching_little: LocalCluster, tmp_path: Path, version: st
         it.ask({p: to for p, to in PLAN.items() if p not in (0, *it.waiting())})
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_kafka_python(cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path) -> None:
     with (
