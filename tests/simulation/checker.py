@@ -564,6 +564,9 @@ class Checker:
                 continue  # records that a deposed leader acknowledges are lost, as an unclean election implies
             if epoch < self.states[at].leader_epoch and self._wrote_more(model, at):
                 continue  # the hole of the protocol before 2.7: see traps.md
+            view = model.replicas[at].view
+            if any(member not in view.replicas for member in view.isr):
+                continue  # only Kafka's own controllers send that: the leader does not wait for such a member
             mark, marked_in = self._seen_marks.get(key, (0, -1))
             start = mark if marked_in == epoch else 0
             numbers = self._acked_numbers.setdefault(at, {})

@@ -85,10 +85,10 @@ class RecordsOfMoves:
         waits = (at, to) in self._waited  # and may have been taken back before the status was written
         if to not in aims and not waits:
             return f"never moved to {list(to)}, only to {aims}"
-        if at in self.world.checker.edited:  # it was moved from where it was before somebody wrote over that
-            was_there = former in aims
-        elif is_found:  # the order of its former replicas may be unknown
+        if is_found:  # the order of its former replicas may be unknown
             was_there = (at, former) in self._originals or any({*former} == {*aim} for aim in aims)
+        elif at in self.world.checker.edited:  # it was moved from where it was before somebody wrote over that
+            was_there = former in aims
         else:
             was_there = former in aims if waits else (former, to) in set(pairwise(aims))
         return None if was_there else f"did not move from {list(former)} to {list(to)}: {aims}"

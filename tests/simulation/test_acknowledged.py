@@ -156,3 +156,21 @@ def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
 
     with nullcontext() if is_excused else pytest.raises(Broken, match="no in-sync replica among"):
         checker._nobody_left_early(before, dict(checker.states), AT.topic)
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_is_acknowledged_without_an_in_sync_replica_that_is_not_listed_does_not_count(*, is_listed: bool) -> None:
+    world, one, two = World(0), BrokerId(1), BrokerId(2)
+    world.checker.states[AT] = PartitionState(one, LeaderEpoch(3), ControllerEpoch(1), (one, two))
+    replicas, isr = ((one, two), (one,)) if is_listed else ((one,), (one, two))
+    view = PartitionView(
+        AT.topic, None, AT.partition, ControllerEpoch(1), one, LeaderEpoch(3), isr, PartitionEpoch(0), 0, replicas
+    )
+    model = BrokerModel(one, KAFKA_2_6)
+    model.receive(LeaderAndIsr((view,), (), ()), one, ControllerEpoch(1), BrokerEpoch(1))
+
+    model.append(AT, 1)
+    world.checker.acknowledged(model)
+
+    assert model.disk[AT].high_watermark == 1
+    assert bool(world.checker.acknowledged_numbers(AT)) is is_listed
