@@ -12,6 +12,10 @@ reads what is marked. What is read for the first time then is as new as Z anyway
 the server compare each watch with the last zxid that it received, before anything else is asked. No facts survive their
 session: in the next one everything is read again.
 
+A recursive watch for all states tells as much as one for each, in the same order. It is set before anything is read and
+what it tells of before its state was seen is read again (`StateWatch`). But it tells nothing of the time between two
+connections: the server compares each state all the same (`Watches`).
+
 Source: none in Kafka, whose standby brokers know nothing of a cluster that they do not lead. ZooKeeper's guarantees of
 order: "ZooKeeper Programmer's Guide", what it guarantees about watches.
 """
@@ -50,11 +54,11 @@ _log = structlog.get_logger(__name__)
 class WarmFacts(Facts):
     """Facts whose topics are followed before there is a term. Of the other facts `load` reads everything."""
 
-    def __init__(self, bridge: Bridge, what: Watched, bulk: BulkReader) -> None:
-        """Nothing is read before `prepare`."""
+    def __init__(self, bridge: Bridge, what: Watched, bulk: BulkReader, *, is_recursive: bool = False) -> None:
+        """Nothing is read before `prepare`. `is_recursive` as for `StateWatch`."""
         super().__init__(bridge, what, folded=_drop_changes, bulk=bulk)
         self._bridge = bridge
-        self.states = StateWatch(bridge, self.reader.read)
+        self.states = StateWatch(bridge, self.reader.read, is_recursive=is_recursive)
         self._said: list[Notice] = []
         self.is_whole = self.is_taken = False
         self.as_of = Zxid(0)
@@ -67,7 +71,7 @@ class WarmFacts(Facts):
             SessionEnded: the session has expired.
             Refused: ZooKeeper does not let us list the topics.
         """
-        _, since = await self._bridge.exists("/")
+        since = await self.states.prepare()
         await self.reader.prepare(topics.ROOT)
         await self.states.begin(since)
         self.is_whole = not self.reader.has_ended
@@ -107,14 +111,22 @@ class Standby:
     """Keeps warm facts while another controller leads, and gives them to the term that follows."""
 
     def __init__(
-        self, bridge: Callable[[], Bridge], what: Watched, request_bytes: int, troubles: Troubles | None = None
+        self,
+        bridge: Callable[[], Bridge],
+        what: Watched,
+        request_bytes: int,
+        troubles: Troubles | None = None,
+        *,
+        is_recursive: bool = False,
     ) -> None:
         """`bridge` returns the current connection to ZooKeeper, and `what` is what a term watches. Requests have at
-        most `request_bytes`."""
+        most `request_bytes`. With `is_recursive` one watch stands for those of all states, where ZooKeeper knows such
+        watches."""
         self._bridge = bridge
         self._what = what
         self._request_bytes = request_bytes
         self._troubles = troubles or Troubles()
+        self._is_recursive = is_recursive
         self._may_begin = asyncio.Event()
         self._facts: WarmFacts | None = None
         self._is_let_go = asyncio.Event()
@@ -163,7 +175,8 @@ class Standby:
         if not self._may_begin.is_set():
             return
         bridge = self._bridge()
-        facts = self._facts = WarmFacts(bridge, self._what, BulkReader(bridge, request_bytes=self._request_bytes))
+        bulk = BulkReader(bridge, request_bytes=self._request_bytes)
+        facts = self._facts = WarmFacts(bridge, self._what, bulk, is_recursive=self._is_recursive)
         self._is_let_go.clear()
         keeping = asyncio.ensure_future(self._keep(facts))
         letting_go = asyncio.ensure_future(self._is_let_go.wait())
@@ -187,7 +200,8 @@ class Standby:
         with loading():
             await facts.prepare()
         self._troubles.right(PART)
-        _log.info("standing by with all topics in memory", topics=len(facts.state.topics.views))
+        topic_count, is_recursive = len(facts.state.topics.views), facts.states.is_recursive
+        _log.info("standing by with all topics in memory", topics=topic_count, has_recursive_watch=is_recursive)
         await facts.reader.wait()
 
 

@@ -117,7 +117,9 @@ def standby_of(settings: Settings, bridge: Callable[[], Bridge], troubles: Troub
     machine = settings.term.machine
     if not settings.term.is_standby_warm or settings.candidacy.take_over is TakeOver.NEVER:
         return None
-    return Standby(bridge, watched_in_term(machine), machine.znode_size_limit // 2, troubles)
+    is_recursive = settings.term.has_recursive_watch
+    what = watched_in_term(machine)
+    return Standby(bridge, what, machine.znode_size_limit // 2, troubles, is_recursive=is_recursive)
 
 
 class Daemon:

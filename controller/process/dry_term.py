@@ -123,7 +123,7 @@ class DryTerm:
             Refused: ZooKeeper does not let us list what is indispensable.
         """
         started = time.monotonic()
-        _, since = await self._parts.bridge.exists("/")
+        since = await self._states.prepare()
         self._pumping = asyncio.create_task(self._pump.run())
         with loading():
             await self._facts.load()

@@ -121,6 +121,13 @@ SETTINGS: tuple[Setting, ...] = (
         "partition. Not together with journal.dir, whose terms must read everything.",
     ),
     ours(
+        "controller.standby.recursive.watch",
+        TRUTH,
+        False,
+        "Whether a warm standby has one recursive watch in ZooKeeper instead of one for each partition. Servers before "
+        "3.6 do not know recursive watches; there it has one for each, as with false.",
+    ),
+    ours(
         "controller.challenge.timeout.ms",
         number(0),
         0,

@@ -25,7 +25,8 @@ class TermSettings(Struct, frozen=True):
         `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known until a broker
         has answered. Topics are created without the brokers' policy if it `ignores_policy`. What is created in
         ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept. With
-        `is_standby_warm` topics are followed before a term begins.
+        `is_standby_warm` topics are followed before a term begins; with `has_recursive_watch` one watch follows them
+        where ZooKeeper knows such watches.
 
     Units:
         `response_timeout_s` is how long a broker may take to answer, `drain_timeout_s` how long a term that ends waits
@@ -43,6 +44,7 @@ class TermSettings(Struct, frozen=True):
     drain_timeout_s: float
     journal_directory: Path | None
     is_standby_warm: bool = False
+    has_recursive_watch: bool = False
 
 
 def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> TermSettings:
@@ -60,6 +62,7 @@ def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) 
         drain_timeout_s=values.seconds("controller.drain.timeout.ms"),
         journal_directory=Path(directory) if directory else None,
         is_standby_warm=values.flag("controller.standby.warm"),
+        has_recursive_watch=values.flag("controller.standby.recursive.watch"),
     )
 
 

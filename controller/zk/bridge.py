@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 import kazoo.exceptions as kazoo_errors
@@ -33,6 +33,7 @@ from controller.zk.answers import (
 from controller.zk.client import client_of
 from controller.zk.life import SessionLife
 from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, Sync
+from controller.zk.watches import Watches
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
@@ -112,9 +113,6 @@ class Bridge:
         self._is_connected = asyncio.Event()
         self._waiting: collections.deque[_Call] = collections.deque()
         self._in_flight = 0
-        self._data_watches: set[str] = set()
-        self._existence_watches: set[str] = set()
-        self._child_watches: set[str] = set()
         self._restore_since: Zxid | None = None
         self._is_open = False
         self._lost_probes = 0
@@ -129,7 +127,7 @@ class Bridge:
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
         )
         self._chroot: str = self._client.chroot
-        self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
+        self._watches = Watches(min(_WATCH_BYTES, settings.request_limit_bytes // 2))
         self._client.add_listener(self._state_changed)
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew, self._barred)
         kazoo_internals.keep_connecting(self._client)
@@ -232,7 +230,7 @@ class Bridge:
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
         """Watch the data of many znodes. One that has changed since, or is missing, causes an event at once."""
-        for request in self._watches(paths, since):
+        for request in self._watches.of_data(map(self.full, paths), since):
             self.submit(request, lambda _: None)
 
     async def watch_data_since(self, paths: Iterable[str], since: Zxid) -> None:
@@ -241,26 +239,43 @@ class Bridge:
         Raises:
             SessionEnded: the session has ended.
         """
-        for request in self._watches(paths, since):
+        for request in self._watches.of_data(map(self.full, paths), since):
             await self.read(request)
-
-    def _watches(self, paths: Iterable[str], since: Zxid) -> Iterator[protocol.SetWatches]:
-        for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
-            self._data_watches.update(request.data)
-            yield request
 
     def watch_creation(self, paths: Iterable[str]) -> None:
         """Watch many missing znodes. One that exists by now causes an event at once."""
-        for request in protocol.set_watches(
-            self._watch_bytes, self.seen_zxid, existence=[self.full(path) for path in paths]
-        ):
-            self._existence_watches.update(request.existence)
+        for request in self._watches.of_creation(map(self.full, paths), self.seen_zxid):
             self.submit(request, lambda _: None)
+
+    async def watch_below(self, path: str, ending: str) -> bool:
+        """Have one recursive watch tell of everything below a znode, on this connection and each later one of the
+        session, instead of one watch for each path with this ending. What has changed between two connections is told
+        as with those.
+
+        Return whether the server knows such watches; where it does not, each path is watched. While there is one, no
+        other watch may be set at `path` itself: servers before 3.9 hold one a path.
+        """
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def tell(is_there: bool) -> None:
+            if not answer.done():
+                answer.set_result(is_there)
+
+        self._watches.recursive.want(self.full(path), ending, tell)
+        if self._is_open:
+            self._watches.recursive.connected(knows_multi_read=bool(self.knows_multi_read))
+            self._send_waiting()
+        return await answer
+
+    def unwatch_below(self) -> None:
+        """Remove the recursive watch. Nothing watches the paths for which it stood."""
+        root = self._watches.recursive.root
+        if self._watches.recursive.drop():
+            self._remove_watch(root)
 
     def restore_none(self, ending: str) -> None:
         """Set watches on paths with this ending not again after a lost connection. Until then they may still fire."""
-        for watches in (self._data_watches, self._existence_watches):
-            watches -= {path for path in watches if path.endswith(ending)}
+        self._watches.forget(ending)
 
     def acl(self, path: str) -> bytes:
         """The ACL for a znode that we create at this path."""
@@ -301,12 +316,32 @@ class Bridge:
             self.submit(Exists(self.full("/")), lambda _: None)
 
     def _send_waiting(self) -> None:
+        if self._is_open and self._watches.recursive.is_due:
+            if not self._in_flight:
+                self._ask_for_recursive_watch()
+            return
         while self._is_open and self._waiting and self._in_flight < self.settings.max_in_flight:
             self._send(self._waiting.popleft())
 
     def _send(self, call: _Call) -> None:
         self._in_flight += 1
         kazoo_internals.send(self._client, call.request, call)
+
+    def _ask_for_recursive_watch(self) -> None:
+        """Like the multi-read, while nothing else is in flight; and before all that a new connection has to catch up
+        with, so that whatever changes later is told."""
+        root = self._watches.recursive.root
+
+        def answered(reply: Reply) -> None:
+            if self._watches.recursive.answered(root, reply):
+                self._remove_watch(root)
+
+        self._send(_Call(self, protocol.AddRecursiveWatch(root), answered))
+
+    def _remove_watch(self, root: str) -> None:
+        # Not behind what waits: that may be sent over the next connection, which can have a watch of its own.
+        if self._is_open:
+            self._send(_Call(self, protocol.RemoveWatches(root), lambda _: None))
 
     def _probe(self) -> None:
         """Find out whether this server knows the multi-read, while nothing else is in flight.
@@ -335,6 +370,7 @@ class Bridge:
         self._is_open = True
         self._open_since = asyncio.get_running_loop().time()
         self._turned_away.clear()
+        self._watches.recursive.connected(knows_multi_read=bool(self.knows_multi_read))
         self._is_connected.set()
         self._restore_watches()
 
@@ -393,27 +429,11 @@ class Bridge:
         self._in_flight -= 1
         if reply.failure is None:
             self.seen_zxid = max(self.seen_zxid, reply.zxid)
-            self._remember_watch(call.request, reply)
+            self._watches.answered(call.request, reply)
         call.done(reply)
 
-    def _remember_watch(self, request: Request, reply: Reply) -> None:
-        match request:
-            case GetData(path, watch=True) if reply.code == protocol.OK:
-                self._data_watches.add(path)
-            case GetChildren(path, watch=True) if reply.code == protocol.OK:
-                self._child_watches.add(path)
-            case Exists(path, watch=True):
-                watches = self._existence_watches if reply.value is None else self._data_watches
-                watches.add(path)
-
     def _on_event(self, event: WatchEvent) -> None:
-        if event.change is Change.CHILDREN:
-            self._child_watches.discard(event.path)
-        else:
-            self._data_watches.discard(event.path)
-            self._existence_watches.discard(event.path)
-            if event.change is Change.DELETED:
-                self._child_watches.discard(event.path)
+        self._watches.fired(event)
         below = WatchEvent(event.change, event.path[len(self._chroot) :] or "/")
         for listener in tuple(self.watch_listeners):
             _tell(listener, below)
@@ -430,6 +450,7 @@ class Bridge:
             case KazooState.SUSPENDED:
                 self.state = ConnectionState.SUSPENDED
                 self._is_open = False
+                self._watches.recursive.lost()
                 if self._restore_since is None:
                     self._restore_since = zxid
             case _:
@@ -437,8 +458,7 @@ class Bridge:
                 self._is_open = False
                 self._restore_since = None
                 self.seen_zxid = Zxid(0)
-                for watches in (self._data_watches, self._existence_watches, self._child_watches):
-                    watches.clear()
+                self._watches.clear()
                 # Kazoo would carry these requests into the next session.
                 self._drop_waiting("expired")
         for listener in tuple(self.state_listeners):
@@ -448,8 +468,7 @@ class Bridge:
         since = self._restore_since
         if since is None:
             return
-        watches = self._data_watches, self._existence_watches, self._child_watches
-        pieces = list(protocol.set_watches(self._watch_bytes, since, *watches))
+        pieces = self._watches.of_all(since)
         left = len(pieces)
         if not pieces:
             self._restore_since = None

@@ -22,12 +22,14 @@ from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 OK: Final = 0
 RUNTIME_INCONSISTENCY: Final = -2
 CONNECTION_LOSS: Final = -4
+UNIMPLEMENTED: Final = -6
 NO_NODE: Final = -101
 BAD_VERSION: Final = -103
 NODE_EXISTS: Final = -110
 NOT_EMPTY: Final = -111
 SESSION_EXPIRED: Final = -112
 INVALID_ACL: Final = -114
+NO_WATCH: Final = -121
 LOGIN_WANTED: Final = -124
 
 _ERROR_NAMES: Final = {
@@ -214,6 +216,36 @@ class SetWatches(_Unanswered, frozen=True):
         """The zxid and three lists of paths."""
         lists = (self.data, self.existence, self.children)
         return _long.pack(self.since) + b"".join(_int.pack(len(paths)) + b"".join(map(text, paths)) for paths in lists)
+
+
+class AddRecursiveWatch(_Unanswered, frozen=True):
+    """Tell of each znode at or below a path that is created, changed or deleted; ZooKeeper 3.6 and later.
+
+    It stays until it is removed, or its connection is lost, and never tells of children.
+
+    Source: AddWatchRequest and AddWatchMode of ZooKeeper.
+    """
+
+    type: ClassVar[int] = 106
+    path: str
+
+    def serialize(self) -> bytes:
+        """Path and mode."""
+        return text(self.path) + _int.pack(1)
+
+
+class RemoveWatches(_Unanswered, frozen=True):
+    """Remove this session's watches at exactly this path, of every kind.
+
+    Source: RemoveWatchesRequest and Watcher.WatcherType of ZooKeeper.
+    """
+
+    type: ClassVar[int] = 18
+    path: str
+
+    def serialize(self) -> bytes:
+        """Path and kind."""
+        return text(self.path) + _int.pack(3)
 
 
 def set_watches(

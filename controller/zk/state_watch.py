@@ -3,6 +3,10 @@
 A term writes these znodes itself, or is asked or notified by the leaders of partitions, and watches few of them. Here
 each is watched: the watch is set before the znode is read, so that no change is missed. Changes that come together are
 read together.
+
+One recursive watch can stand for all of them where the server knows such watches. It tells of states that nobody has
+read yet: until `begin` these are remembered. Later, a state that is seen for the first time is read once more, whatever
+was told of it before.
 """
 
 from __future__ import annotations
@@ -23,15 +27,20 @@ from zk_layout.znodes.topics import TopicAddress
 _AT_ONCE: Final = 5_000
 _GONE_FOR_S: Final = 1.0
 _STATE: Final = "/state"
+ABOVE: Final = "/brokers"
+"""Of the recursive watch. Above all topics: their own parent has another watch, for new ones."""
 
 
 class StateWatch:
     """Watches the states of all partitions in one session; `read` has them read again."""
 
-    def __init__(self, bridge: Bridge, read: Callable[[Read], None]) -> None:
-        """Nothing is watched before `begin`."""
+    def __init__(self, bridge: Bridge, read: Callable[[Read], None], *, is_recursive: bool = False) -> None:
+        """Nothing is watched before `prepare` and `begin`. With `is_recursive`, one watch does, if the server knows
+        such watches."""
         self._bridge = bridge
         self._read = read
+        self.is_recursive = is_recursive
+        self._early: set[StateAddress] = set()
         self._watched: dict[TopicName, set[PartitionId]] = {}
         self._due: dict[StateAddress, bool] = {}
         self._has_begun = self._is_scheduled = False
@@ -57,19 +66,33 @@ class StateWatch:
                 self._watched.pop(address.topic, None)
         self._schedule()
 
+    async def prepare(self) -> Zxid:
+        """Hear of changes; what is read from now on is as of the zxid returned, or later.
+
+        Raises:
+            SessionEnded: the session has ended.
+        """
+        self._bridge.watch_listeners.append(self._on_watch)
+        if self.is_recursive:
+            self.is_recursive = await self._bridge.watch_below(ABOVE, _STATE)
+        _, zxid = await self._bridge.exists("/")
+        return zxid
+
     async def begin(self, since: Zxid) -> None:
         """Watch all states seen so far: each was read at `since` or later.
 
         Raises:
             SessionEnded: the session has ended.
         """
-        self._bridge.watch_listeners.append(self._on_watch)
         seen = [address for address, exists in self._due.items() if exists]
         for begun in range(0, len(seen), _AT_ONCE):
             part = seen[begun : begun + _AT_ONCE]
             for address in part:
                 self._due.pop(address, None)
             await self._bridge.watch_data_since([address.path for address in part], since)
+            await asyncio.sleep(0)  # a recursive watch leaves nothing to wait for
+        self._due.update((address, True) for address in self._early if self._is_watched(address))
+        self._early.clear()
         self._has_begun = True
         self._schedule()
 
@@ -81,30 +104,40 @@ class StateWatch:
     def stop(self) -> tuple[StateAddress, ...]:
         """Have nothing more read; return the states that are still to be read."""
         self._has_begun = False
+        self._early.clear()
         for timer in self._timers.values():
             timer.cancel()
         if self._on_watch in self._bridge.watch_listeners:
             self._bridge.watch_listeners.remove(self._on_watch)
             self._bridge.restore_none(_STATE)
+            if self.is_recursive:
+                self._bridge.unwatch_below()
         left = (*self._due, *(address for address in self._timers if address not in self._due))
         self._due, self._timers = {}, {}
         return left
 
     def _on_watch(self, event: WatchEvent) -> None:
         address = address_of(event.path) if event.path.endswith(_STATE) else None
-        if not isinstance(address, StateAddress) or address.partition not in self._watched.get(address.topic, ()):
+        if not isinstance(address, StateAddress):
             return
-        if event.change is Change.DELETED:
+        if not self._has_begun:
+            self._early.add(address)
+        elif not self._is_watched(address):
+            pass
+        elif event.change is Change.DELETED:
             # Mostly its topic is being deleted, and there is nothing to wait for.
             self._later(address)
         else:
             self._due[address] = True
             self._schedule()
 
+    def _is_watched(self, address: StateAddress) -> bool:
+        return address.partition in self._watched.get(address.topic, ())
+
     def _later(self, address: StateAddress) -> None:
         def look() -> None:
             del self._timers[address]
-            if address.partition in self._watched.get(address.topic, ()):
+            if self._is_watched(address):
                 self._due[address] = False
                 self._schedule()
 

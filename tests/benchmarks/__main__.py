@@ -149,15 +149,20 @@ def observe_command(
 @click.option("--topic-size", default=50, help="Partitions of each topic.")
 @click.option("--standbys", default="0,1,3", help="How many standbys follow, in turn.")
 @click.option("--runs", default=3, help="How often each number is measured.")
+@click.option("--recursive", is_flag=True, help="With one recursive watch each (controller.standby.recursive.watch).")
 @_patience
 @_output
-def stand_by_command(partitions: int, topic_size: int, standbys: str, runs: int, patience: float, output: str) -> None:
+def stand_by_command(
+    partitions: int, topic_size: int, standbys: str, runs: int, recursive: bool, patience: float, output: str
+) -> None:
     """Warm standbys: what they cost ZooKeeper, at once and for each state that is written."""
     results: list[standing_by.StoodBy] = []
     with standing_by.server_with(Shape(partitions // topic_size, topic_size)) as measured:
-        measured(standbys=1, epoch=1, patience_s=patience)  # not counted: ZooKeeper compiles its code meanwhile
+        measured(
+            standbys=1, is_recursive=recursive, epoch=1, patience_s=patience
+        )  # not counted: ZooKeeper compiles its code meanwhile
         for epoch, count in enumerate([int(count) for count in standbys.split(",")] * runs, start=2):
-            result = measured(standbys=count, epoch=epoch, patience_s=patience)
+            result = measured(standbys=count, is_recursive=recursive, epoch=epoch, patience_s=patience)
             click.echo(result, err=True)
             results.append(result)
     _report(output, [*results], lambda: standbys_table(results))

@@ -52,6 +52,7 @@ class StoodBy(Struct, frozen=True):
 
     partitions: int
     standbys: int
+    is_recursive: bool
     watches: int
     heap_mib: float | None
     warm_s: float
@@ -64,8 +65,9 @@ class StoodBy(Struct, frozen=True):
 class Standbys:
     """Standbys, each with a session and all topics, on an event loop in a separate thread."""
 
-    def __init__(self, connect: str) -> None:
+    def __init__(self, connect: str, *, is_recursive: bool) -> None:
         self._connect = connect
+        self._is_recursive = is_recursive
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._bridges: list[Bridge] = []
@@ -92,7 +94,7 @@ class Standbys:
         bridge = Bridge(ZooKeeperSettings(self._connect))
         self._bridges.append(bridge)
         await bridge.start()
-        facts = WarmFacts(bridge, watched(), BulkReader(bridge))
+        facts = WarmFacts(bridge, watched(), BulkReader(bridge), is_recursive=self._is_recursive)
         await facts.prepare()
         self._facts.append(facts)
 
@@ -104,9 +106,9 @@ class Standbys:
 
 
 @contextmanager
-def standing_by(connect: str, count: int) -> Iterator[Standbys]:
+def standing_by(connect: str, count: int, *, is_recursive: bool) -> Iterator[Standbys]:
     """So many standbys."""
-    standbys = Standbys(connect)
+    standbys = Standbys(connect, is_recursive=is_recursive)
     try:
         standbys.begin(count)
         yield standbys
@@ -115,14 +117,21 @@ def standing_by(connect: str, count: int) -> Iterator[Standbys]:
 
 
 def measure(
-    server: ZooKeeperServer, zookeeper: KazooClient, shape: Shape, *, standbys: int, epoch: int, patience_s: float
+    server: ZooKeeperServer,
+    zookeeper: KazooClient,
+    shape: Shape,
+    *,
+    standbys: int,
+    is_recursive: bool,
+    epoch: int,
+    patience_s: float,
 ) -> StoodBy:
     """Write each state once, with a leader epoch of its own for each call, while so many standbys follow."""
     assert server.process.pid is not None
     quiet_since = {"ZooKeeper": server.process.pid}
     wait_until_quiet(patience_s)
     first = usage(quiet_since)
-    with standing_by(server.connect, standbys) as followers:
+    with standing_by(server.connect, standbys, is_recursive=is_recursive) as followers:
         warm = usage(quiet_since)
         found = _WATCHES.search(server.ask("wchs"))
         heap_mib = _heap_mib(server.process.pid)
@@ -135,6 +144,7 @@ def measure(
     return StoodBy(
         partitions=shape.partitions,
         standbys=standbys,
+        is_recursive=is_recursive,
         watches=int(found[1]) if found else 0,
         heap_mib=heap_mib,
         warm_s=round(warm.since(first).by_process["ZooKeeper"], 2),

@@ -20,6 +20,7 @@ SMALL = ["--topic-size", "20", "--runs", "1", "--patience", "0", "--output", "js
         "reassignment --topics 5 --only ours",
         "observe --partitions 100 --changes 40",
         pytest.param("stand-by --partitions 100 --standbys 1", marks=pytest.mark.thorough),
+        pytest.param("stand-by --partitions 100 --standbys 1 --recursive", marks=pytest.mark.thorough),
     ],
 )
 def test_a_benchmark_measures_this_controller(benchmark: str) -> None:

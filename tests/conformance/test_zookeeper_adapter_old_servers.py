@@ -14,6 +14,9 @@ from controller.core.transactions.sizes import RequestSizes
 from controller.lab.errors import LabError
 from controller.lab.jars import Module, class_path
 from controller.lab.zookeeper import ZooKeeperServer
+from controller.zk import protocol
+from controller.zk.answers import Change
+from controller.zk.protocol import AddRecursiveWatch, Sync
 from controller.zk.reader import Reader
 from controller.zk.session import Session
 from controller.zk.writer import DEFAULT_REQUEST_BYTES, Writer
@@ -163,8 +166,59 @@ def test_a_request_that_was_replaced_is_not_deleted_in_its_place(old_server: Oth
     asyncio.run(story())
 
 
-def test_a_warm_standby_misses_nothing(old_server: OtherServer) -> None:
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_a_warm_standby_misses_nothing(old_server: OtherServer, is_recursive: bool) -> None:
+    """With one watch for all states where the server knows such watches."""
     with someone(old_server.connect) as other:
         other.ensure_path("/warm")
     with someone(f"{old_server.connect}/warm") as others:
-        asyncio.run(claim_again_and_again(f"{old_server.connect}/warm", others, rounds=3))
+        told = asyncio.run(
+            claim_again_and_again(f"{old_server.connect}/warm", others, rounds=3, is_recursive=is_recursive)
+        )
+
+    knows = not old_server.version.startswith("3.5.")
+    assert all(made.is_recursive is (is_recursive and knows) for made in told)
+
+
+def test_a_server_says_whether_it_knows_recursive_watches_and_keeps_the_session(old_server: OtherServer) -> None:
+    async def story() -> tuple[int, bool]:
+        async with connected(old_server.connect) as bridge:
+            session = bridge.session
+            code = (await bridge.ask(AddRecursiveWatch("/brokers"))).code
+            await bridge.exists("/")
+            return code, bridge.session == session
+
+    knows = not old_server.version.startswith("3.5.")
+    assert asyncio.run(story()) == (protocol.OK if knows else protocol.UNIMPLEMENTED, True)
+
+
+def test_a_one_shot_watch_of_children_leaves_the_recursive_watch_above_as_it_is(old_server: OtherServer) -> None:
+    """Servers before 3.9 hold one watch of a session at a path, whatever its kind: the reader's must be elsewhere."""
+
+    async def story() -> list[tuple[str, Change]]:
+        async with connected(old_server.connect) as bridge:
+            told: list[tuple[str, Change]] = []
+            bridge.watch_listeners.append(lambda event: told.append((event.path, event.change)))
+            await bridge.watch_below("/above", "/state")
+            await bridge.children("/above/parent", watch=True)
+            with someone(old_server.connect) as other:
+                other.create("/above/parent/first")
+                other.create("/above/parent/second")
+            await bridge.ask(Sync("/"))
+            await bridge.children("/above/parent", watch=True)
+            bridge.unwatch_below()
+            with someone(old_server.connect) as other:
+                other.create("/above/parent/third")
+            await bridge.ask(Sync("/"))
+            return told
+
+    with someone(old_server.connect) as other:
+        other.ensure_path("/above/parent")
+    told = asyncio.run(story())
+    with someone(old_server.connect) as other:
+        other.delete("/above", recursive=True)
+
+    child = ("/above/parent", Change.CHILDREN)
+    created = [(f"/above/parent/{name}", Change.CREATED) for name in ("first", "second")]
+    knows = not old_server.version.startswith("3.5.")
+    assert told == ([created[0], child, created[1], child] if knows else [child, child])

@@ -16,7 +16,7 @@ from controller.zk import protocol
 from controller.zk.answers import Change, Reply
 from controller.zk.bridge import Bridge
 from controller.zk.lives import MARK, Births
-from controller.zk.protocol import SetWatches
+from controller.zk.protocol import AddRecursiveWatch, RemoveWatches, SetWatches
 from tests.conformance.zookeeper_backends import Backend, Lagging, Real, Served, Simulated
 from tests.simulation.zookeeper import (
     JUTE_MAXBUFFER,
@@ -420,6 +420,68 @@ async def changes_after_set_watches(reached: Served | Real, since: Zxid) -> list
     )
     await bridge.stop()
     return changes
+
+
+def test_a_recursive_watch_tells_of_every_change_below_until_it_is_removed(reached: Served | Real) -> None:
+    """Also of what did not exist, once a change whatever else watches, and never of children."""
+    told = asyncio.run(told_below(reached))
+
+    assert told == [
+        ("/a/b", Change.CHANGED),
+        ("/a/b", Change.CHANGED),
+        ("/a/c", Change.CREATED),
+        ("/a", Change.CHILDREN),  # by a watch of its own
+        ("/a/c/d", Change.CREATED),
+        ("/a/c/d", Change.DELETED),
+        ("/a", Change.CHANGED),
+        ("/a/b", Change.DELETED),
+    ]
+
+
+async def told_below(reached: Served | Real) -> list[tuple[str, Change]]:
+    other = reached.session()
+    other.multi(MakeNode("/a"), MakeNode("/a/b"), MakeNode("/abc"))
+    bridge, told = Bridge(ZooKeeperSettings(reached.connect)), list[tuple[str, Change]]()
+    await bridge.start()
+    bridge.watch_listeners.append(lambda event: told.append((event.path, event.change)))
+    above = bridge.full("/a")
+    assert (await bridge.ask(AddRecursiveWatch(above))).code == protocol.OK
+    await bridge.get("/a/b", watch=True)
+    await bridge.children("/a/b", watch=True)
+    await bridge.children("/a", watch=True)
+    for change in (
+        SetData("/a/b", b"1"), SetData("/abc", b"1"), SetData("/a/b", b"2"), MakeNode("/a/c"), MakeNode("/a/c/d"),
+        RemoveNode("/a/c/d"), SetData("/a", b"1"), RemoveNode("/a/b"),
+    ):  # fmt: skip
+        other.multi(change)
+    await bridge.ask(protocol.Sync(above))
+    removed = await bridge.ask(RemoveWatches(above))
+    again = await bridge.ask(RemoveWatches(above))
+    other.multi(SetData("/a", b"2"), MakeNode("/a/b"))
+    await bridge.ask(protocol.Sync(above))
+    assert (removed.code, again.code) == (protocol.OK, protocol.NO_WATCH)
+    await bridge.stop()
+    return told
+
+
+def test_a_recursive_watch_that_is_set_again_tells_nothing_of_the_time_between(reached: Served | Real) -> None:
+    async def story() -> list[tuple[str, Change]]:
+        other = reached.session()
+        other.multi(MakeNode("/a"), MakeNode("/a/b"))
+        bridge, told = Bridge(ZooKeeperSettings(reached.connect)), list[tuple[str, Change]]()
+        await bridge.start()
+        bridge.watch_listeners.append(lambda event: told.append((event.path, event.change)))
+        await bridge.ask(AddRecursiveWatch(bridge.full("/a")))
+        await bridge.ask(RemoveWatches(bridge.full("/a")))
+        other.multi(SetData("/a/b", b"1"))
+        await bridge.ask(protocol.Sync("/"))
+        await bridge.ask(AddRecursiveWatch(bridge.full("/a")))
+        other.multi(SetData("/a/b", b"2"))
+        await bridge.ask(protocol.Sync("/"))
+        await bridge.stop()
+        return told
+
+    assert asyncio.run(story()) == [("/a/b", Change.CHANGED)]
 
 
 def test_no_child_was_created_meanwhile_where_a_sequential_one_gets_the_name_it_must_have(

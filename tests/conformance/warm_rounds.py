@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
@@ -33,10 +34,12 @@ AT_ONCE = 20
 
 
 class Round(Struct):
-    """One claim: how many writes came in all, and how many of them between the last read and the claim."""
+    """One claim: how many writes came in all, how many of them between the last read and the claim, and whether one
+    watch told of all."""
 
     writes: int
     due: int
+    is_recursive: bool
 
 
 class Writer(threading.Thread):
@@ -95,20 +98,42 @@ def writing(client: KazooClient, seed: int) -> Iterator[Writer]:
         writer.stop()
 
 
-async def claim_again_and_again(connect: str, client: KazooClient, rounds: int, seed: int = 0) -> list[Round]:
-    """Follow, claim at some moment, load, and compare with what ZooKeeper holds; `client` is that of the others."""
+async def claim_again_and_again(
+    connect: str,
+    client: KazooClient,
+    rounds: int,
+    *,
+    is_recursive: bool = False,
+    cut: Callable[[Bridge], None] = lambda _: None,
+    seed: int = 0,
+) -> list[Round]:
+    """Follow, claim at some moment, load, and compare with what ZooKeeper holds; `client` is that of the others. `cut`
+    is called before each claim."""
     random = Random(seed)
     async with connected(connect) as bridge:
         session = Session(bridge, lambda _: None, BrokerId(100))
         await session.prepare()
-        return [await _claim(bridge, session, client, random) for _ in range(rounds)]
+        standing = _Standing(bridge, session, client, random, is_recursive, cut)
+        return [await _claim(standing) for _ in range(rounds)]
 
 
-async def _claim(bridge: Bridge, session: Session, client: KazooClient, random: Random) -> Round:
+class _Standing(NamedTuple):
+    bridge: Bridge
+    session: Session
+    client: KazooClient
+    random: Random
+    is_recursive: bool
+    cut: Callable[[Bridge], None]
+
+
+async def _claim(standing: _Standing) -> Round:
+    bridge, session, client, random = standing[:4]
     with writing(client, random.randrange(1_000_000)) as writer:
-        facts = WarmFacts(bridge, watched(), BulkReader(bridge))
+        facts = WarmFacts(bridge, watched(), BulkReader(bridge), is_recursive=standing.is_recursive)
         await facts.prepare()
         await asyncio.sleep(random.uniform(0, 0.15))
+        standing.cut(bridge)
+        await asyncio.sleep(random.choice((0, random.uniform(0, 0.15))))
         claimed = await session.claim(registration(), replace=False)
         assert isinstance(claimed, Claimed)
         due = facts.states.due_count
@@ -121,7 +146,7 @@ async def _claim(bridge: Bridge, session: Session, client: KazooClient, random: 
     facts.stop()
     compare(client, state)
     await session.release(claimed.fence_version)
-    return Round(writer.count, due)
+    return Round(writer.count, due, facts.states.is_recursive)
 
 
 def compare(client: KazooClient, state: ClusterState) -> None:

@@ -11,6 +11,7 @@ READER = "controller/zk/reader.py"
 BRIDGE = "controller/zk/bridge.py"
 SESSION = "controller/zk/session.py"
 STANDBY = "controller/following/standby.py"
+WATCHES = "controller/zk/watches.py"
 STATE = "controller/core/state/cluster.py"
 
 _READ = "                async with self._reading:\n                    await self._round()\n"
@@ -250,6 +251,30 @@ MUTANTS = (
         STANDBY,
         "await self.states.begin(since)",
         "await self.states.begin(self._bridge.seen_zxid)",
+        (STANDING_BY,),
+        unseen="few changes come while a standby begins",
+    ),
+    Mutant(
+        "trusts a recursive watch with what happened while its connection was lost",
+        WATCHES,
+        "                remembered.add(path)",
+        "                pass",
+        (STANDING_BY, zk("state_watch")),
+        unseen="few worlds lose a standby's connection while something changes, and have it claim soon after",
+    ),
+    Mutant(
+        "trusts a recursive watch with what was read over an earlier connection",
+        WATCHES,
+        "self._since is not None and since >= self._since",
+        "self._since is not None",
+        (STANDING_BY,),
+        unseen="few changes come while a standby begins",
+    ),
+    Mutant(
+        "forgets what a recursive watch tells while it reads for the first time",
+        "controller/zk/state_watch.py",
+        "            self._early.add(address)",
+        "            pass",
         (STANDING_BY,),
         unseen="few changes come while a standby begins",
     ),

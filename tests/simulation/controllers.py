@@ -484,7 +484,8 @@ class Process(Daemon):
         if controller.observes or not world.plan.warm_standby:
             return None
         what = watched_in_term(world.settings_of(controller.own_id))
-        return Standby(lambda: self.claimant.bridge, what, world.sizes.believed_bytes // 2)
+        is_recursive, request_bytes = world.plan.recursive_watch, world.sizes.believed_bytes // 2
+        return Standby(lambda: self.claimant.bridge, what, request_bytes, is_recursive=is_recursive)
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 USUAL_LAGS_S = (0.0, 0.002, 0.02, 0.2)
+# How many servers know recursive watches, while an ensemble is upgraded as well.
+KNOW_RECURSIVE_WATCHES = (0, 1, 3, 3)
 # No server lags by more than that.
 MOST_S = 25.0
 # A server that shows everything within that time does not lag.
@@ -114,6 +116,10 @@ class Ensemble:
         self.servers = [
             Server(f"zookeeper {number}", world.clock, world.zookeeper, lag) for number, lag in enumerate(lags, 1)
         ]
+        knowing = drawn.choice(KNOW_RECURSIVE_WATCHES)
+        for number, server in enumerate(self.servers):
+            server.zookeeper.knows_recursive_watches = number < knowing
+            server.zookeeper.hangs_up_on_unknown = drawn.random() < 0.5
         self._served: dict[SessionId, tuple[Server, float]] = {}
         self._next: Server | None = None
         self.kinds = (self._lag, self._hear_nothing, self._move, self._move_in_doubt, self._lose_touch, self._go_down)

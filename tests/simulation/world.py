@@ -69,6 +69,7 @@ STEPS, STEPS_A_SECOND = 400_000, 200
 # A few worlds last for more than an hour: with few requests and faults, whose consequences have time to develop.
 LIVE_LONG = 0.1
 WARM = 0.5
+RECURSIVE = 0.7
 LONG_LIFE: dict[str, Any] = {
     "busy_s": 4_500.0,
     "fault_every_s": 120.0,
@@ -114,6 +115,7 @@ class Plan(Struct, frozen=True):
     writes_a_transaction: int = WRITES_A_TRANSACTION
     observers: int = 0
     warm_standby: bool = False
+    recursive_watch: bool = False
     aimed_every_s: float = 6.0
     plot_every_s: float = 20.0
     tick_s: float = 0.25
@@ -143,7 +145,7 @@ def plan_of(random: Random, later: Random) -> Plan:
         writes_a_transaction=later.choice(MOST_WRITES),
     )
     plan = replace(plan, **LONG_LIFE) if later.random() < LIVE_LONG else plan
-    return replace(plan, warm_standby=later.random() < WARM)
+    return replace(plan, warm_standby=later.random() < WARM, recursive_watch=later.random() < RECURSIVE)
 
 
 class World:

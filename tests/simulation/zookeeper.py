@@ -1,4 +1,4 @@
-"""What would ZooKeeper answer? Its data tree, sessions and one-shot watches, in memory and without time.
+"""What would ZooKeeper answer? Its data tree, sessions and watches, in memory and without time.
 
 `tests/conformance` compares it with a real server.
 """
@@ -28,6 +28,7 @@ class ZkError(StrEnum):
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
     EPHEMERAL_PARENT = "no children for ephemerals"
+    NO_WATCH = "no such watch"
     ROLLED_BACK = "rolled back"
     INCONSISTENT = "runtime inconsistency"
 
@@ -210,11 +211,13 @@ class ZooKeeper:
         self._session_ids = count(1)
         self._data_watches: dict[str, dict[SessionId, None]] = {}
         self._child_watches: dict[str, dict[SessionId, None]] = {}
+        self._recursive_watches: dict[str, dict[SessionId, None]] = {}
         self.attached: dict[SessionId, Attached] = {}
         # By path, the rights of a client without identity; tools without a connection have them all.
         self.acls: dict[str, Permission] = {}
         self.frame_limit = JUTE_MAXBUFFER
-        self.knows_multi_read = True
+        self.knows_multi_read = self.knows_recursive_watches = True
+        self.hangs_up_on_unknown = True
         self.leader: ZooKeeper = self
         self.learners: list[Learner] = []
 
@@ -245,8 +248,9 @@ class ZooKeeper:
 
     def forget_watches(self, session: SessionId) -> None:
         """Drop a session's watches with the connection over which they were set."""
-        for watches in (*self._data_watches.values(), *self._child_watches.values()):
-            watches.pop(session, None)
+        for kind in (self._data_watches, self._child_watches, self._recursive_watches):
+            for watches in kind.values():
+                watches.pop(session, None)
 
     # reads
 
@@ -321,6 +325,24 @@ class ZooKeeper:
                 self._tell(session, WatchEvent(Happened.CHILDREN, path))
             else:
                 self._child_watches.setdefault(path, {})[session] = None
+
+    def watch_below(self, session: SessionId, path: str) -> None:
+        """Watch a node and all below it, whether they exist or not, until the watch is removed."""
+        self._touch(session)
+        self._recursive_watches.setdefault(path, {})[session] = None
+
+    def remove_watches(self, session: SessionId, path: str) -> None:
+        """Remove the session's watches of all kinds at this path.
+
+        Raises:
+            SessionExpired, Refused: there is none.
+        """
+        self._touch(session)
+        kinds = (self._data_watches, self._child_watches, self._recursive_watches)
+        if not any([session in kind.get(path, ()) for kind in kinds]):
+            raise Refused(ZkError.NO_WATCH, path)
+        for kind in kinds:
+            kind.get(path, {}).pop(session, None)
 
     # writes
 
@@ -443,10 +465,21 @@ class ZooKeeper:
         already_told: dict[SessionId, None] | None = None,
     ) -> dict[SessionId, None]:
         fired = watches.pop(path, {})
+        if happened is not Happened.CHILDREN:
+            fired |= self._watching_above(path)
         for session in fired:
             if not already_told or session not in already_told:
                 self._tell(session, WatchEvent(happened, path))
         return fired
+
+    def _watching_above(self, path: str) -> dict[SessionId, None]:
+        """The sessions with a recursive watch at this path or above it."""
+        if not self._recursive_watches:
+            return {}
+        above = [path]
+        while above[-1] != "/":
+            above.append(parent_of(above[-1]))
+        return {session: None for at in above for session in self._recursive_watches.get(at, ())}
 
 
 class _Staged:

@@ -37,7 +37,6 @@ from zk_layout.ids import SessionId, Zxid
 
 PASSWORD: Final = bytes(16)
 _SYNC, _PING, _CLOSE = 9, 11, -11
-_UNIMPLEMENTED: Final = -6
 _WATCH_XID: Final = -1
 _CODES: Final = {
     ZkError.NO_NODE: protocol.NO_NODE,
@@ -47,6 +46,7 @@ _CODES: Final = {
     ZkError.BAD_VERSION: protocol.BAD_VERSION,
     ZkError.NOT_EMPTY: protocol.NOT_EMPTY,
     ZkError.EPHEMERAL_PARENT: -108,
+    ZkError.NO_WATCH: protocol.NO_WATCH,
     ZkError.ROLLED_BACK: protocol.OK,
     ZkError.INCONSISTENT: protocol.RUNTIME_INCONSISTENCY,
 }
@@ -68,12 +68,13 @@ _part = struct.Struct(">i?i")
 _stat = struct.Struct(">qqqqiiiqiiq")
 _watch = struct.Struct(">ii")
 _END: Final = _part.pack(-1, True, -1)
+_WATCHES: Final = (protocol.SetWatches.type, protocol.AddRecursiveWatch.type, protocol.RemoveWatches.type)
 _READS: Final = (
     protocol.GetData.type,
     protocol.Exists.type,
     protocol.GetChildren.type,
     protocol.MultiRead.type,
-    protocol.SetWatches.type,
+    *_WATCHES,
     GetAcl.type,
     _PING,
 )
@@ -279,7 +280,7 @@ class ServerConnection:
 
     def _outcome(self, kind: int, frame: bytes) -> tuple[bytes, int]:
         try:
-            if kind == protocol.MultiRead.type and not self._leader.knows_multi_read:
+            if kind in self._unknown():
                 raise Unimplemented
             return self._perform(kind, Cursor(frame, _request.size)), protocol.OK
         except Refused as refused:
@@ -287,12 +288,18 @@ class ServerConnection:
         except SessionExpired:
             return b"", protocol.SESSION_EXPIRED
         except Unimplemented:
-            return b"", _UNIMPLEMENTED
+            return b"", protocol.UNIMPLEMENTED
+
+    def _unknown(self) -> tuple[int, ...]:
+        multi_read = () if self._leader.knows_multi_read else (protocol.MultiRead.type,)
+        recursive = () if self._zookeeper.knows_recursive_watches else (protocol.AddRecursiveWatch.type,)
+        return *multi_read, *recursive
 
     def _reply(self, xid: int, kind: int, body: bytes, code: int) -> None:
-        if code == _UNIMPLEMENTED:
+        if code == protocol.UNIMPLEMENTED:
             self._send(_reply.pack(xid, 0, code))
-            self.leave()
+            if self._zookeeper.hangs_up_on_unknown:
+                self.leave()
             return
         if not self._is_closed or kind == _CLOSE:
             self._send(_reply.pack(xid, self._zookeeper.zxid, code) + body)
@@ -319,13 +326,24 @@ class ServerConnection:
                 return self._acl(cursor.text())
             case protocol.MultiRead.type:
                 return b"".join([self._part_read(path) for path in cursor.paths()]) + _END
-            case protocol.SetWatches.type:
-                zookeeper.set_watches(session, Zxid(cursor.long()), cursor.texts(), cursor.texts(), cursor.texts())
-                return b""
+            case _ if kind in _WATCHES:
+                return self._watch(session, kind, cursor)
             case _ if kind == _PING:
                 return b""
             case _:
                 return self._write(session, kind, cursor)
+
+    def _watch(self, session: SessionId, kind: int, cursor: Cursor) -> bytes:
+        zookeeper = self._zookeeper
+        match kind:
+            case protocol.AddRecursiveWatch.type:
+                zookeeper.watch_below(session, cursor.text())
+                return _int.pack(protocol.OK)
+            case protocol.RemoveWatches.type:
+                zookeeper.remove_watches(session, cursor.text())
+            case _:
+                zookeeper.set_watches(session, Zxid(cursor.long()), cursor.texts(), cursor.texts(), cursor.texts())
+        return b""
 
     def _write(self, session: SessionId, kind: int, cursor: Cursor) -> bytes:
         match kind:

@@ -88,6 +88,8 @@ def test_a_standby_is_not_kept_warm_where_a_journal_must_hold_what_was_read(tmp_
     )
     assert settings(warm).term.is_standby_warm
     assert not settings().term.is_standby_warm
+    assert settings({**warm, "controller.standby.recursive.watch": "true"}).term.has_recursive_watch
+    assert not settings(warm).term.has_recursive_watch
 
 
 def test_an_unknown_key_is_refused_and_the_nearest_known_one_named() -> None:

@@ -118,6 +118,13 @@ def test_single_reads_are_taken_apart(size: int) -> None:
     assert protocol.GetChildren("/").deserialize(names, 0) == ["a", "ä"]
 
 
+def test_a_recursive_watch_is_asked_for_and_removed_as_zookeeper_reads_it() -> None:
+    add, remove = protocol.AddRecursiveWatch("/a"), protocol.RemoveWatches("/a")
+
+    assert (add.type, add.serialize()) == (106, b"\0\0\0\2/a" + struct.pack(">i", 1))
+    assert (remove.type, remove.serialize()) == (18, b"\0\0\0\2/a" + struct.pack(">i", 3))
+
+
 def test_watches_are_set_by_kind() -> None:
     body = protocol.SetWatches(Zxid(7), data=("/a",), children=("/b", "/c")).serialize()
     two = b"".join(struct.pack(">i", 2) + name for name in (b"/b", b"/c"))

@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.messages.events import Event, Observed
 from controller.following.facts import Facts
-from controller.zk.state_watch import StateWatch
-from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from controller.zk.state_watch import ABOVE, StateWatch
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData, ZooKeeper
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicName
@@ -48,16 +48,17 @@ def at(number: int, topic: TopicName = ORDERS) -> str:
 class Observing:
     """A process that folds what it reads, and watches states."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_recursive: bool) -> None:
         self.ensemble = Ensemble()
         self.process = Process(self.ensemble)
+        self._is_recursive = is_recursive
 
     def begin(self) -> None:
         bridge = self.process.bridge
         facts = Facts(bridge, watched())
         self.state = facts.hand_over(self._hear, lambda _: None)
-        self.watch = StateWatch(bridge, facts.reader.read)
-        _, since = self.process.do(bridge.exists("/"))
+        self.watch = StateWatch(bridge, facts.reader.read, is_recursive=self._is_recursive)
+        since = self.process.do(self.watch.prepare())
         self.process.do(facts.load())
         self.process.do(self.watch.begin(since))
 
@@ -75,9 +76,9 @@ class Observing:
         return None if held is None else held.leader
 
 
-@pytest.fixture
-def observing() -> Iterator[Observing]:
-    made = Observing()
+@pytest.fixture(params=[False, True], ids=["one-shot", "recursive"])
+def observing(request: pytest.FixtureRequest) -> Iterator[Observing]:
+    made = Observing(is_recursive=request.param)
     yield made
     made.process.end()
 
@@ -128,7 +129,7 @@ def test_states_of_a_topic_that_is_gone_are_watched_no_longer(observing: Observi
     observing.ensemble.until(lambda: observing.ensemble.clock.now >= end)
 
     assert observing.watch.count == 0
-    assert not observing.process.bridge._existence_watches & {at(0)}
+    assert not observing.process.bridge._watches.existence & {at(0)}
 
 
 def test_a_topic_that_is_created_again_is_watched_again(observing: Observing) -> None:
@@ -151,3 +152,63 @@ def test_a_stopped_watch_has_nothing_read(observing: Observing) -> None:
     observing.ensemble.until(lambda: observing.ensemble.clock.now >= end)
 
     assert observing.leader(0) == 1
+
+
+def test_a_recursive_watch_is_one_watch_and_is_gone_when_it_is_stopped() -> None:
+    observing = Observing(is_recursive=True)
+    zookeeper = observing.ensemble.zookeeper
+    observing.ensemble.write(*made(ORDERS, 2), MakeNode(at(0), state(1)), MakeNode(at(1), state(1)))
+    observing.begin()
+    observing.ensemble.write(SetData(at(0), state(2)))
+    observing.until_led_by(2)
+
+    assert observing.watch.is_recursive
+    assert watched_states(zookeeper) == set()
+    assert [path for path, sessions in zookeeper._recursive_watches.items() if sessions] == [ABOVE]
+    observing.watch.stop()
+    observing.process.do(observing.process.bridge.exists("/"))
+    assert not any(zookeeper._recursive_watches.values())
+    observing.process.end()
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_where_the_server_does_not_know_recursive_watches_each_state_has_one(hangs_up: bool) -> None:
+    """Some say so, others hang up."""
+    observing = Observing(is_recursive=True)
+    zookeeper = observing.ensemble.zookeeper
+    zookeeper.knows_recursive_watches, zookeeper.hangs_up_on_unknown = False, hangs_up
+    observing.ensemble.write(*made(ORDERS, 2), MakeNode(at(0), state(1)), MakeNode(at(1), state(1)))
+    observing.begin()
+    observing.ensemble.write(SetData(at(0), state(2)))
+    observing.until_led_by(2)
+    observing.process.do(observing.process.bridge.exists("/"))
+
+    assert not observing.watch.is_recursive
+    assert watched_states(zookeeper) == {at(0), at(1)}
+    observing.process.end()
+
+
+@pytest.mark.parametrize("knows", [False, True])
+@pytest.mark.parametrize("after_ms", range(0, 300, 25))
+def test_a_change_is_seen_whatever_the_next_server_knows(after_ms: int, knows: bool) -> None:
+    observing = Observing(is_recursive=True)
+    zookeeper = observing.ensemble.zookeeper
+    zookeeper.knows_recursive_watches = not knows
+    observing.ensemble.write(*made(ORDERS, 2), MakeNode(at(0), state(1)), MakeNode(at(1), state(1)))
+    observing.begin()
+
+    def move() -> None:
+        zookeeper.knows_recursive_watches = knows
+        observing.process.connection.drop(0.2)
+
+    observing.ensemble.clock.after(0.1, move)
+    observing.ensemble.write_later(after_ms / 1000, SetData(at(1), state(2)))
+    observing.ensemble.until(lambda: observing.leader(1) == 2)
+    observing.ensemble.write_later(1, SetData(at(0), state(2)))
+    observing.ensemble.until(lambda: observing.leader(0) == 2)
+    observing.process.end()
+
+
+def watched_states(zookeeper: ZooKeeper) -> set[str]:
+    """The states with a watch of their own in ZooKeeper."""
+    return {path for path, sessions in zookeeper._data_watches.items() if sessions and path.endswith("/state")}
