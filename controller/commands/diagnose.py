@@ -32,7 +32,7 @@ from controller.zk.bridge import Bridge
 
 _PAGES: Final = ("/leader", "/readyz", "/livez", "/reassignments", "/metrics")
 _MOST_OF_A_PAGE: Final = 4 * 1024 * 1024
-_OF_DIRECTORIES: Final = ("journal.dir", "log.authorizer.file")
+_OF_DIRECTORIES: Final = ("journal.dir", "log.authorizer.file", "log.moves.file")
 
 
 @click.command()
@@ -106,6 +106,8 @@ def _wanted(
         yield Wanted("journal.json", "files of the journal, without their content", _now(partial(files_in, journal)))
     if file := given.get("log.authorizer.file"):
         yield Wanted("authorizer.log", f"the end of {file}", _now(partial(tail, Path(file))))
+    if file := given.get("log.moves.file"):
+        yield Wanted("moves.log", f"the end of {file}", _now(partial(tail, Path(file))))
     for number, path in enumerate(logs, 1):
         yield Wanted(f"{number}-{path.name}", f"the end of {path}", _now(partial(tail, path)))
 

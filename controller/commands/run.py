@@ -15,7 +15,7 @@ from rich.text import Text
 
 from controller import logs
 from controller.commands.common import CONFIG, MISUSED, console, read_settings
-from controller.monitoring import authorizer_log
+from controller.monitoring import authorizer_log, moves_log
 from controller.preflight.tls_handshakes import handshakes
 from controller.process import listener_security
 from controller.settings import BadSettings, Settings, environment_name
@@ -133,6 +133,12 @@ def _configure_logs(wanted: LogSettings) -> None:
         logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, Path(file) if file else None, style)
     except OSError as error:
         _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
+    if (file := wanted.moves_file) is None:
+        return
+    try:
+        logs.separate(moves_log.LOGGER, "info", Path(file), "json", is_whole=True)
+    except OSError as error:
+        _refuse(BadSettings([f"log.moves.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 
 
 def _log_keys_not_acted_on(found: Settings) -> None:

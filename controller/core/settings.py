@@ -86,7 +86,7 @@ class MachineSettings(Struct, frozen=True):
         or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
         topics that have none of their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait
         begin, chained. Moves that copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what
-        each request moved, from where, is kept with its status.
+        each request moved, from where, is kept with its status. `accounts_moves`: each end of a move is an effect.
     """
 
     own_id: BrokerId
@@ -126,6 +126,7 @@ class MachineSettings(Struct, frozen=True):
     moves_order: tuple[str, ...] = ()
     moves_windows: tuple[Window, ...] = ()
     keeps_move_records: bool = False
+    accounts_moves: bool = False
 
 
 ADJUSTABLE = frozenset(

@@ -77,8 +77,9 @@ def set_level_of(logger: str, level: str) -> None:
     logging.getLogger(logger).setLevel(logging.CRITICAL + 1 if level == "off" else level.upper())
 
 
-def separate(logger: str, level: str, path: Path | None, style: str) -> None:
-    """Give one logger a level of its own and, with a path, append its lines to a file of their own.
+def separate(logger: str, level: str, path: Path | None, style: str, *, is_whole: bool = False) -> None:
+    """Give one logger a level of its own and, with a path, append its lines to a file of their own; if it `is_whole`,
+    all of them, however many are alike.
 
     Raises:
         OSError: the file cannot be written.
@@ -87,7 +88,10 @@ def separate(logger: str, level: str, path: Path | None, style: str) -> None:
     set_level_of(logger, level)
     if path is not None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        separated.handlers[:] = [_Handler(descriptor, _formatter(as_json=style != "text", is_colored=False))]
+        handler = _Handler(descriptor, _formatter(as_json=style != "text", is_colored=False))
+        if is_whole:
+            handler.floods = Floods(most=sys.maxsize)
+        separated.handlers[:] = [handler]
         separated.propagate = False
         _separated.append(separated)
 

@@ -113,6 +113,7 @@ class DryTerm:
             **dict.fromkeys(
                 (effects.Connect, effects.Disconnect, effects.Recorded, effects.Decided, effects.Drained), _nothing
             ),
+            **dict.fromkeys((effects.RequestAccounted, effects.MoveAccounted), _nothing),
         }
 
     async def live(self, loaded: Callable[[], None]) -> None:

@@ -24,6 +24,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.following.facts import Facts
+from controller.monitoring import moves_log
 from controller.monitoring.audit_trail import AuditTrail
 from controller.runtime import journal
 from controller.runtime.clock import Clock
@@ -203,6 +204,8 @@ class Term:
                 effects.Notice: self._notice,
                 effects.Measured: parts.counter.measured,
                 effects.Recorded: self._audit.record,
+                effects.RequestAccounted: moves_log.request,
+                effects.MoveAccounted: moves_log.move,
                 effects.Decided: parts.decided,
                 effects.Differed: lambda _: None,  # only a machine that observes compares
                 effects.StepDown: self._step_down,

@@ -8,16 +8,18 @@ from controller.settings.values import Values
 
 
 class LogSettings(Struct, frozen=True):
-    """The log of this process, and that of its authorizer.
+    """The log of this process, and those of its authorizer and of moves.
 
     Shape:
-        `format` is auto, text or json. Without `authorizer_file` the authorizer's lines are among the others.
+        `format` is auto, text or json. Without `authorizer_file` the authorizer's lines are among the others; without
+        `moves_file` nothing is logged of single moves.
     """
 
     level: str
     format: str
     authorizer_level: str
     authorizer_file: str | None
+    moves_file: str | None
 
 
 def logs_of(values: Values) -> LogSettings:
@@ -27,4 +29,5 @@ def logs_of(values: Values) -> LogSettings:
         format=values.text("log.format"),
         authorizer_level=values.text("log.authorizer.level"),
         authorizer_file=values.text("log.authorizer.file") or None,
+        moves_file=values.text("log.moves.file") or None,
     )

@@ -474,6 +474,13 @@ SETTINGS: tuple[Setting, ...] = (
         "File to which kafka.authorizer.logger appends; without it these lines are among the others.",
     ),
     ours(
+        "log.moves.file",
+        TEXT,
+        None,
+        "File to which a JSON object a line is appended for each request that moves partitions, and each move that has "
+        "ended: who, when, why, before, after, outcome, bytes, seconds by stage. Off unless set.",
+    ),
+    ours(
         "log.format",
         choice("auto", "text", "json"),
         "auto",

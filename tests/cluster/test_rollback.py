@@ -38,6 +38,12 @@ def rollback(
     return run.returncode, json.loads(run.stdout)
 
 
+def ended(log: Path) -> dict[tuple[int, int], dict[str, Any]]:
+    """What the log of moves says, by request and partition."""
+    lines = map(json.loads, log.read_text().splitlines())
+    return {(line["request"], line["partition"]): line for line in lines if line["event"] == "move ended"}
+
+
 def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
     cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
@@ -57,7 +63,8 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         assert reply.request_id is not None
         return int(reply.request_id)
 
-    with Replica(cluster_3_9.zookeeper_connect, tmp_path, 901) as replica:
+    log = tmp_path / "moves.log"
+    with Replica(cluster_3_9.zookeeper_connect, tmp_path, 901, **{"log.moves.file": log}) as replica:
         replica.await_phase("active")
         zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3],"2":[3,1]}}')
         states = [f"/brokers/topics/{name}/partitions/{p}/state" for p in range(3)]
@@ -86,3 +93,10 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         _, again = rollback(cluster_3_9, SHOW, done["request_id"])
         assert again["request"]["reason"] == "disks of rack b"
         wait_until(lambda: replicas() == {"0": [1, 2], "1": [2, 1], "2": [3, 1]}, "two partitions were back")
+        told = {(moved, 0), (moved, 1), (moved, 2), (done["request_id"], 0), (done["request_id"], 2)}
+        wait_until(lambda: told <= ended(log).keys(), "the log of moves had them all")
+        there, back = ended(log)[moved, 0], ended(log)[done["request_id"], 0]
+        assert (there["before"], there["after"], there["reason"]) == ([1, 2], [3, 2], "spread by José")
+        assert (back["before"], back["after"], back["reason"]) == ([3, 2], [1, 2], "disks of rack b")
+        assert (there["principal"], there["outcome"]) == ("User:ANONYMOUS", "completed")
+        assert there["copying_s"] > 0

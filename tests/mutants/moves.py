@@ -75,6 +75,22 @@ MUTANTS = (
         unseen="no client of a world gives a reason",
     ),
     Mutant(
+        "tells the log of moves of a move whose request has no id yet",
+        LEDGER,
+        "            if asked.request is not None:\n                self._tell(asked)\n        asked.has_news = True",
+        "            self._tell(asked)\n        asked.has_news = True",
+        (unit("moves_accounted"),),
+        unseen="the log of moves decides nothing",
+    ),
+    Mutant(
+        "counts a stage that began before its term from the beginning of the term",
+        "controller/core/progress/measuring.py",
+        "if not self.is_since_known:",
+        "if False:",
+        (unit("moves_accounted"),),
+        unseen="the log of moves decides nothing",
+    ),
+    Mutant(
         "gives the id of records that have no status to another request",
         "controller/core/state/statuses.py",
         "while request in self.kept or request in self.records:",

@@ -9,7 +9,17 @@ from msgspec import Struct
 from controller.core.messages import commands, events, replies, requests
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Replicas,
+    RequestId,
+    TopicName,
+    TopicPartition,
+    ZnodeVersion,
+    Zxid,
+)
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Registration
 
@@ -252,6 +262,49 @@ class Decided(Struct, frozen=True):
     untold: int = 0
 
 
+class Asking(Struct, frozen=True):
+    """Who asked for moves, by which way (`origin`), when and why; None where it is not known.
+
+    Units:
+        `requested_ms` is in Unix milliseconds.
+    """
+
+    request: RequestId | None
+    origin: str
+    requested_ms: int
+    caller: requests.Caller | None = None
+    reason: str | None = None
+
+
+class RequestAccounted(Struct, frozen=True):
+    """A request got its id, or has ended: for the log of moves. `counts` are its partitions by outcome."""
+
+    by: Asking
+    at_ms: int
+    is_end: bool
+    counts: tuple[tuple[str, int], ...]
+
+
+class MoveAccounted(Struct, frozen=True):
+    """A move of a request has ended: for the log of moves.
+
+    Shape:
+        `outcome` is as in the request's status. What is None is not known.
+    """
+
+    by: Asking
+    at_ms: int
+    at: TopicPartition
+    before: Replicas | None
+    after: Replicas
+    is_cancel: bool
+    outcome: str
+    copied_bytes: int | None
+    waiting_s: float | None
+    copying_s: float | None
+    finishing_s: float | None
+
+
 class Differed(Struct, frozen=True):
     """The controller that leads decided otherwise than this one, which only observes, would have.
 
@@ -296,6 +349,8 @@ Effect = (
     | Measured
     | Recorded
     | Decided
+    | RequestAccounted
+    | MoveAccounted
     | Differed
     | StepDown
     | Drained

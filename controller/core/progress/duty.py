@@ -38,6 +38,7 @@ from zk_layout.ids import RequestId, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import RequestStatus
 
 GATHER_S = 0.5
+ACCOUNTED_A_TURN = 500
 
 
 class LookAfterMoves(Alarm, frozen=True):
@@ -63,7 +64,8 @@ class RequestProgress(Duty):
         self._shared = shared
         self._cluster = shared.cluster
         recorded_in = shared.sizes if shared.settings.keeps_move_records else None
-        self._ledger = RequestLedger(shared.cluster, shared.settings.budget.followed, recorded_in)
+        budget, is_accounting = shared.settings.budget, shared.settings.accounts_moves
+        self._ledger = RequestLedger(shared.cluster, budget.followed, recorded_in, is_accounting=is_accounting)
         self._progress = Progress(
             shared.cluster, self._ledger, shared.settings.clock_zero_ms, shared.settings.budget.measured
         )
@@ -156,6 +158,14 @@ class RequestProgress(Duty):
             self._list(out)
         if self._listings or self._progress.is_looking or is_hearing:
             out.wake(Again(), out.now)
+        self._account(out)
+
+    def _account(self, out: Outbox) -> None:
+        """Tell the log of moves."""
+        for line in self._ledger.lines(ACCOUNTED_A_TURN):
+            out.add(line)
+        if self._ledger.is_telling:
+            out.wake(Again(), out.now)
 
     def _look(self, out: Outbox) -> None:
         is_done = self._progress.look(out, self._budget)
@@ -190,6 +200,7 @@ class RequestProgress(Duty):
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
         """Note that a status was written or refused."""
         self._znodes.settled(proposal, outcome, out)
+        self._account(out)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """Write a refused status again."""

@@ -12,14 +12,17 @@ Source: KIP-179 "Implementation".
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct, field
 
+from controller.core.messages.effects import Asking, MoveAccounted, RequestAccounted
 from controller.core.messages.events import CallId
 from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.messages.requests import Caller
+from controller.core.progress import accounting
+from controller.core.progress.accounting import Course, Ended
 from controller.core.progress.closing import Closing
 from controller.core.progress.recording import Recording, most_bytes
 from controller.core.state.placement import Numbers, discard
@@ -62,7 +65,8 @@ class OpenRequest(Struct, eq=False):
     Shape:
         `ended` counts the entries by outcome, `waiting` those whose move has not begun, and `copied_bytes` is their
         sum, so that the end of a request for 100,000 partitions does not iterate over all of them. `closing` follows
-        what its receiving brokers lack. `recording` has what is to be recorded of its moves with its status.
+        what its receiving brokers lack. `recording` has what is to be recorded of its moves with its status. `untold`
+        are moves that ended, which the log of moves does not tell yet. `is_reopened`: an earlier term accepted it.
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """
@@ -78,6 +82,10 @@ class OpenRequest(Struct, eq=False):
     call: CallId | None = None
     caller: Caller | None = None
     reason: str | None = None
+    is_reopened: bool = False
+    is_accepted_told: bool = False
+    is_telling: bool = False
+    untold: deque[Ended] = field(default_factory=deque)
     recording: Recording | None = None
     reply: ReassignmentsAltered | None = None
     finished_ms: int | None = None
@@ -93,6 +101,11 @@ class OpenRequest(Struct, eq=False):
         begun = len(self.entries) - self.ended.total() - self.waiting
         counts = {**self.ended, IN_PROGRESS: begun, WAITING: self.waiting}
         return {outcome: count for outcome, count in sorted(counts.items()) if count}
+
+    @property
+    def asking(self) -> Asking:
+        """Who asked for it, and why, for the log of moves."""
+        return Asking(self.request, self.origin, self.requested_ms, self.caller, self.reason)
 
     def begin(self, at: TopicPartition) -> None:
         """Note that the move of one partition no longer waits."""
@@ -114,11 +127,21 @@ class OpenRequest(Struct, eq=False):
 class RequestLedger:
     """The requests that are not done, by id and by the partitions they still move."""
 
-    def __init__(self, cluster: Cluster, budget: int = 3_000, recorded_in: RequestSizes | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        budget: int = 3_000,
+        recorded_in: RequestSizes | None = None,
+        *,
+        is_accounting: bool = False,
+    ) -> None:
         """Begin without requests. `budget` is how many partitions of requests a turn examines. Moves are recorded in
-        znodes of these sizes, if any.
+        znodes of these sizes, if any; `is_accounting`: their ends are told to the log of moves.
         """
         self._cluster = cluster
+        self._is_accounting = is_accounting
+        self._telling: deque[OpenRequest] = deque()
+        self.course_of: Callable[[TopicPartition, Replicas, int], Course | None] = lambda _at, _to, _now_ms: None
         self._recorded_in = recorded_in
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
         self._claimed: dict[CallId, dict[TopicPartition, Entry]] = {}
@@ -139,6 +162,7 @@ class RequestLedger:
         waiting = sum(entry.waits_in is not None for entry in entries.values())
         reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, waiting, request=request)
         reopened.reason = status.reason or None
+        reopened.is_reopened = reopened.is_accepted_told = True
         self.open[request] = reopened
         self.register(reopened, now_ms)
 
@@ -206,6 +230,7 @@ class RequestLedger:
     def opened(self, asked: OpenRequest, request: RequestId, *, is_final: bool) -> None:
         """Note that a request's status was created; `is_final`: it already shows the request's end."""
         asked.request = request
+        self._tell(asked)
         if is_final:
             return
         self.open[request] = asked
@@ -219,6 +244,7 @@ class RequestLedger:
 
     def forget(self, asked: OpenRequest) -> None:
         """Forget a request whose status someone else deleted."""
+        self._tell(asked)
         if asked.request is not None:
             self.open.pop(asked.request, None)
         for at in asked.entries:
@@ -286,12 +312,13 @@ class RequestLedger:
         now_ms: int,
         copied_bytes: int | None = None,
         former: Replicas = (),
+        course: Course | None = None,
     ) -> None:
         """Update the requests for a partition from the facts; `held` is None if it is gone.
 
         Shape:
             `copied_bytes` is what its receiving replicas have copied, as far as measured. `former` is where it was
-            aimed before this change, as far as known.
+            aimed before this change, as far as known; `course` is how its move went that is over now.
         """
         asking = None if held is None and not self._cluster.is_missing(at) else self._of.get(at)
         is_moving = held is not None and held.assignment.is_moving
@@ -304,7 +331,7 @@ class RequestLedger:
                 asked.begin(at)
                 self._note_waiting(at)
             elif outcome != WAITING:
-                self._settle(at, asked, outcome, copied_bytes, now_ms)
+                self._settle(at, asked, outcome, copied_bytes, now_ms, course)
         if not is_moving:
             self.orphans.pop(at, None)
         elif at not in self._of and held is not None:
@@ -335,10 +362,26 @@ class RequestLedger:
             self.register(found, now_ms)
 
     def _settle(
-        self, at: TopicPartition, asked: OpenRequest, outcome: str, copied_bytes: int | None, now_ms: int
+        self,
+        at: TopicPartition,
+        asked: OpenRequest,
+        outcome: str,
+        copied_bytes: int | None,
+        now_ms: int,
+        course: Course | None = None,
     ) -> None:
-        is_copied = outcome == COMPLETED and not asked.entries[at].is_cancel
-        asked.end(at, outcome, copied_bytes if is_copied else None)
+        entry = asked.entries[at]
+        if course is None and entry.waits_in is None:
+            course = self.course_of(at, entry.replicas, now_ms)
+        if course is None and entry.waits_in is None and asked.is_reopened:
+            course = Course()  # an earlier leader saw it
+        copied_bytes = copied_bytes if outcome == COMPLETED and not entry.is_cancel else None
+        asked.end(at, outcome, copied_bytes)
+        if self._is_accounting:
+            ended = Ended(at, entry.former, entry.replicas, entry.is_cancel, outcome, copied_bytes, now_ms, course)
+            asked.untold.append(ended)
+            if asked.request is not None:
+                self._tell(asked)
         asked.has_news = True
         self._drop(at, asked)
         self._finish_one(asked, now_ms)
@@ -347,6 +390,34 @@ class RequestLedger:
         asked.finished_ms, asked.has_news = now_ms, True
         if asked.request is not None:
             self.finished.append(asked)
+            self._tell(asked)
+
+    def _tell(self, asked: OpenRequest) -> None:
+        if self._is_accounting and not asked.is_telling:
+            asked.is_telling = True
+            self._telling.append(asked)
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether lines for the log of moves are left."""
+        return bool(self._telling)
+
+    def lines(self, most: int) -> Iterator[RequestAccounted | MoveAccounted]:
+        """The next lines for the log of moves, `most` or few more; in the order in which it happened to a request."""
+        while self._telling and most > 0:
+            asked = self._telling[0]
+            if not asked.is_accepted_told:
+                asked.is_accepted_told = True
+                yield RequestAccounted(asked.asking, asked.requested_ms, False, tuple(asked.counts.items()))
+            some = [asked.untold.popleft() for _ in range(min(most, len(asked.untold)))]
+            yield from accounting.lines(asked.asking, some)
+            most -= len(some) + 1
+            if asked.untold:
+                continue
+            self._telling.popleft()
+            asked.is_telling = False
+            if asked.finished_ms is not None:
+                yield RequestAccounted(asked.asking, asked.finished_ms, True, tuple(asked.counts.items()))
 
     def _drop(self, at: TopicPartition, asked: OpenRequest) -> None:
         asking = self._of.get(at)

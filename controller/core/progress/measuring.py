@@ -18,6 +18,7 @@ from msgspec import Struct, field, structs
 from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.events import LogDirsDescribed
 from controller.core.messages.outbox import Outbox
+from controller.core.progress.accounting import Course
 from controller.core.progress.blockers import Outages, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
@@ -39,12 +40,25 @@ GIVEN_UP_AFTER_S = 60.0
 
 
 class _Standing(Struct, frozen=True):
-    """The stage of a move, since when, and its target: another target makes it another move."""
+    """The stage of a move, since when, and its target: another target makes it another move.
+
+    Shape:
+        `course` is what it was before; `is_since_known` is false if this stage may have begun before this term.
+    """
 
     stage: Stage
     since_ms: int
     target: Replicas
     receivers: int
+    course: Course
+    is_since_known: bool
+
+    def at_end(self, now_ms: int) -> Course:
+        """How it went, if this stage ends now."""
+        if not self.is_since_known:
+            return self.course
+        spent_ms = {**self.course.spent_ms, self.stage: now_ms - self.since_ms}
+        return Course(self.course.began_ms, spent_ms)
 
 
 class _Seen(Struct):
@@ -70,6 +84,7 @@ class Progress:
         """Begin without moves. `budget` is how many reported replica sizes a turn records."""
         self._cluster = cluster
         self._ledger = ledger
+        ledger.course_of = self._course
         self._clock_zero_ms = clock_zero_ms
         self._transfers = Transfers()
         self._outages = Outages()
@@ -106,10 +121,11 @@ class Progress:
     def see(self, at: TopicPartition, held: Partition | None, now: float, former: Replicas = ()) -> None:
         """Take in a partition that changed, or is gone; `former` is where it was aimed before."""
         now_ms = self.at_ms(now)
-        copied = None
+        copied, course = None, None
         before = self._stages.get(at)
         if held is None or not held.assignment.is_moving:
             if before is not None:
+                course = before.at_end(now_ms)
                 largest = self._transfers.largest(at)
                 copied = None if largest is None else largest * before.receivers
                 self._transfers.forget(at)
@@ -118,10 +134,21 @@ class Progress:
             where, target = stage(held.assignment, held.state), held.assignment.target
             if before is None or (before.stage, before.target) != (where, target):
                 earlier = self._earlier.pop(at, None)
-                since_ms = earlier[1] if earlier is not None and earlier[0] == where.value else now_ms
-                self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding))
+                is_earlier = earlier is not None and earlier[0] == where.value
+                since_ms = earlier[1] if earlier is not None and is_earlier else now_ms
+                is_known = is_earlier or before is not None or bool(former)
+                so_far = Course(now_ms if former else None)
+                if before is not None:
+                    course = before.at_end(now_ms)
+                    so_far = course if before.target == target else Course(now_ms)
+                self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding), so_far, is_known)
                 self._ledger.note_news(at)
-        self._ledger.see(at, held, now_ms, copied, former)
+        self._ledger.see(at, held, now_ms, copied, former, course)
+
+    def _course(self, at: TopicPartition, target: Replicas, now_ms: int) -> Course | None:
+        """How the move of a partition to these replicas went, if it is under way and is over now."""
+        known = self._stages.get(at)
+        return known.at_end(now_ms) if known is not None and known.target == target else None
 
     def note_brokers(self, changes: Changes, now: float) -> None:
         """Take in brokers that came or went."""

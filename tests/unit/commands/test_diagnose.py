@@ -78,10 +78,13 @@ def write(folder: Path) -> Path:
     (folder / "kept.properties").write_text(f"users=User:{KEPT}\n")
     config = folder / "controller.properties"
     more = f"super.users=${{file:{folder / 'kept.properties'}:users}}\njournal.dir={folder}\n"
-    config.write_text(f"{CONFIG}{more}log.authorizer.file={folder / 'authorizer.log'}\n")
+    config.write_text(
+        f"{CONFIG}{more}log.authorizer.file={folder / 'authorizer.log'}\nlog.moves.file={folder / 'moves.log'}\n"
+    )
     encoded = base64.b64encode(f"kafka:{SECRET}".encode()).decode()
     lines = [SECRET, json.dumps({"event": f"x {OTHER}"}), encoded, "password=another-s3cr3t", f"User:{KEPT}"]
     (folder / "authorizer.log").write_text("\n".join(lines))
+    (folder / "moves.log").write_text("\n".join(lines))
     (folder / "replica.log").write_text(
         "a line of the log that says nothing in particular, and is long\n" * 50_000
         + "\n".join(lines)
@@ -121,7 +124,7 @@ def test_no_secret_is_in_the_bundle_wherever_it_was(tmp_path: Path) -> None:
     found = content(tmp_path / "d.tar.gz")
     assert set(found) == {
         *("README.txt", "host.json", "settings.json", "zookeeper.json", "brokers.json", "replicas.json", "znodes.json"),
-        *("checks.json", "journal.json", "authorizer.log", "1-replica.log"),
+        *("checks.json", "journal.json", "authorizer.log", "moves.log", "1-replica.log"),
         *(f"http/{page}.txt" for page in ("leader", "readyz", "livez", "metrics", "reassignments")),
     }
     everything = "\n".join([*found.values(), answer.output])

@@ -1,0 +1,73 @@
+"""What is in the log of moves, and is it whole?"""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+
+from controller import logs
+from controller.core.messages.effects import Asking, MoveAccounted, RequestAccounted
+from controller.core.messages.requests import Caller
+from controller.logs.floods import MOST_A_WINDOW
+from controller.monitoring import moves_log
+from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
+
+BY = Asking(RequestId(7), "a client", 1_000, Caller("OUTSIDE", "10.0.0.2", "tool", "User:ann"), "disks")
+UNKNOWN = Asking(None, "found under way", 1_000)
+
+
+def move(by: Asking, number: int = 0) -> MoveAccounted:
+    at = TopicPartition(TopicName("orders"), PartitionId(number))
+    return MoveAccounted(by, 3_500, at, None, (BrokerId(3), BrokerId(2)), False, "completed", None, None, 2.0, 0.5)
+
+
+def written(path: Path, *told: RequestAccounted | MoveAccounted) -> list[dict[str, object]]:
+    """The lines that these leave in the file."""
+    logger = logging.getLogger(moves_log.LOGGER)
+    before, propagates, level = logger.handlers[:], logger.propagate, logger.level
+    logs.configure("error", "text")
+    logs.separate(moves_log.LOGGER, "info", path, "json", is_whole=True)
+    try:
+        for one in told:
+            if isinstance(one, RequestAccounted):
+                moves_log.request(one)
+            else:
+                moves_log.move(one)
+        logger.handlers[0].flush()
+    finally:
+        logger.handlers[:], logger.propagate = before, propagates
+        logger.setLevel(level)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_line_is_one_document_that_says_everything_or_null(tmp_path: Path) -> None:
+    path = tmp_path / "moves.log"
+
+    accepted, ended = written(path, RequestAccounted(BY, 1_000, False, (("in progress", 2),)), move(UNKNOWN))
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert accepted | {"time": 0} == {
+        **{"time": 0, "level": "info", "event": "request accepted", "component": "moves"},
+        **{"request": 7, "origin": "a client", "requested": "1970-01-01T00:00:01.000+00:00"},
+        **{"principal": "User:ann", "client_id": "tool", "address": "10.0.0.2", "reason": "disks"},
+        **{"happened": "1970-01-01T00:00:01.000+00:00", "counts": {"in progress": 2}},
+    }
+    assert ended | {"time": 0} == {
+        **{"time": 0, "level": "info", "event": "move ended", "component": "moves"},
+        **{"request": None, "origin": "found under way", "requested": "1970-01-01T00:00:01.000+00:00"},
+        **{"principal": None, "client_id": None, "address": None, "reason": None},
+        **{"happened": "1970-01-01T00:00:03.500+00:00", "topic": "orders", "partition": 0},
+        **{"before": None, "after": [3, 2], "is_cancel": False, "outcome": "completed", "copied_bytes": None},
+        **{"waiting_s": None, "copying_s": 2.0, "finishing_s": 0.5},
+    }
+
+
+@pytest.mark.parametrize("count", [3 * MOST_A_WINDOW])
+def test_no_line_is_left_out_because_many_are_alike(tmp_path: Path, count: int) -> None:
+    found = written(tmp_path / "moves.log", *(move(BY, number) for number in range(count)))
+
+    assert [line["partition"] for line in found] == list(range(count))
