@@ -322,7 +322,7 @@ MUTANTS = (
     Mutant(
         "lets a topic that is created again inherit what waits",
         LEDGER,
-        "(topic is None or not entry.waits_in.is_of(topic))",
+        "(topic is None or not identity.is_of(topic))",
         "topic is None",
         (unit("waiting_moves"),),
         unseen="no move waits yet",
