@@ -81,12 +81,14 @@ class MachineSettings(Struct, frozen=True):
         `writes_a_transaction` writes that belong together take several transactions. `software` identifies this
         controller to tools; the default is for journals that lack it. `is_observing`: it leads nothing and is not
         registered. Its transactions are never sent; each is answered by a conflict, which is no reason to wait.
-        `moves_at_once`, `moves_into_broker` and `moves_out_of_broker` limit the moves that copy and are in flight; None
-        is no limit. `moves_need_min_isr`, `moves_need_brokers`: no move begins that copies while a partition is offline
-        or below its min.insync.replicas, or while a broker with replicas is away. `min_insync_replicas` is the value of
-        topics that have none of their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait
-        begin, chained. Moves that copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what
-        each request moved, from where, is kept with its status. `accounts_moves`: each end of a move is an effect.
+        `moves_at_once`, `moves_into_broker`, `moves_out_of_broker` and `moves_into_rack` limit the moves that copy and
+        are in flight, `changes_a_second` those that begin and copy nothing; None is no limit. `moves_wait_for_znodes`:
+        a move waits while its topic's znode has no room for it. `moves_need_min_isr`, `moves_need_brokers`: no move
+        begins that copies while a partition is offline or below its min.insync.replicas, or while a broker with
+        replicas is away. `min_insync_replicas` is the value of topics that have none of their own. `moves_order` are
+        the policies, of `MOVE_ORDERS`, by which moves that wait begin, chained. Moves that copy begin only within
+        `moves_windows`, if there are any. `keeps_move_records`: what each request moved, from where, is kept with its
+        status. `accounts_moves`: each end of a move is an effect.
     """
 
     own_id: BrokerId
@@ -120,6 +122,9 @@ class MachineSettings(Struct, frozen=True):
     moves_at_once: int | None = None
     moves_into_broker: int | None = None
     moves_out_of_broker: int | None = None
+    moves_into_rack: int | None = None
+    changes_a_second: int | None = None
+    moves_wait_for_znodes: bool = False
     moves_need_min_isr: bool = False
     moves_need_brokers: bool = False
     min_insync_replicas: int = 1
@@ -131,6 +136,7 @@ class MachineSettings(Struct, frozen=True):
 
 ADJUSTABLE = frozenset(
     {
+        "changes_a_second",
         "creation_policy",
         "defaults",
         "deletion_patience_s",
@@ -138,10 +144,12 @@ ADJUSTABLE = frozenset(
         "min_insync_replicas",
         "moves_at_once",
         "moves_into_broker",
+        "moves_into_rack",
         "moves_need_brokers",
         "moves_need_min_isr",
         "moves_order",
         "moves_out_of_broker",
+        "moves_wait_for_znodes",
         "moves_windows",
         "quota_window_s",
         "rebalance_every_s",

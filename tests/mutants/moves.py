@@ -24,6 +24,9 @@ HOURS = "controller/core/reassignment/hours.py"
 WINDOWS = "controller/core/windows.py"
 SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
+RACKS = "controller/core/reassignment/racks.py"
+RATE = "controller/core/reassignment/rate.py"
+TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
 STATUS_ZNODES = "controller/core/progress/status_znodes.py"
@@ -233,6 +236,53 @@ MUTANTS = (
         "self._lines.waited_for(ABSENT, HOURS)",
         (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
         unseen="such moves wait in one world of thirty",
+    ),
+    Mutant(
+        "forgets in which rack a broker is that is away",
+        RACKS,
+        "rack = None if held is None else",
+        'rack = "" if held is None else',
+        (unit("more_limits"),),
+        unseen="a new leader does not know it either",
+    ),
+    Mutant(
+        "does not notice that a broker has returned in another rack",
+        QUEUE,
+        "self._cluster.brokers if changes.is_beginning else changes.brokers",
+        "self._cluster.brokers if changes.is_beginning else ()",
+        (unit("more_limits"),),
+        unseen="brokers stay in their racks",
+    ),
+    Mutant(
+        "lets moves that copy nothing begin without counting them",
+        RATE,
+        "self.are_used_up |=",
+        "_ =",
+        (unit("more_limits"), story("moves_wait_for_racks_and_rates")),
+    ),
+    Mutant(
+        "lets what copies nothing wait for those that copy",
+        TURNS,
+        "return self._lines if THE_CLUSTER in places else self._light",
+        "return self._lines",
+        (unit("more_limits"),),
+        unseen="in the end there is room for all",
+    ),
+    Mutant(
+        "begins moves for which the znode of their topic has no room",
+        TOPIC_ROOM,
+        "if growth <= plan.left_bytes or not",
+        "if growth <= 1_000_000 or not",
+        (unit("more_limits"),),
+        unseen="one world of seventy has topics that come near the limit, and lets moves wait for it",
+    ),
+    Mutant(
+        "does not let more moves of a topic begin than when its znode was found full",
+        TOPIC_ROOM,
+        "self._room.fit(place, limit + 1)",
+        "self._room.fit(place, limit)",
+        (unit("more_limits"),),
+        unseen="they begin later",
     ),
     Mutant(
         "lets a cure wait on once it is one because a broker came or went",

@@ -129,9 +129,11 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
     return {name: convert(json.loads(value), kinds[name]) for name, value in _options(words).items()}
 
 
-def _brokers(theatre: Theatre, brokers: str) -> None:
-    """`brokers 1,2,3`: these are there."""
+def _brokers(theatre: Theatre, brokers: str, *words: str) -> None:
+    """`brokers 1,2,3 [rack=west]`: these are there."""
     for broker in _replicas(brokers):
+        if rack := _options(words).get("rack"):
+            theatre.racks[broker] = rack
         theatre.register(broker)
     theatre.run()
 

@@ -115,6 +115,7 @@ class Theatre:
         self.mute: dict[BrokerId, None] = {}
         self.refusals: dict[str, tuple[ErrorCode, TopicPartition | None]] = {}  # of a command, or of one partition
         self.known_epochs: dict[BrokerId, ControllerEpoch] = {}
+        self.racks: dict[BrokerId, str] = {}
         self.without_log: dict[tuple[BrokerId, TopicPartition], LeaderEpoch] = {}
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
@@ -153,7 +154,8 @@ class Theatre:
     def register(self, broker: BrokerId, *, is_ours: bool = False) -> None:
         """A broker's registration appears."""
         session = self.brokers[broker] = self.zookeeper.open_session()
-        registration = Registration((Endpoint("PLAINTEXT", f"host{broker}", 9092),), is_ours=is_ours)
+        endpoints = (Endpoint("PLAINTEXT", f"host{broker}", 9092),)
+        registration = Registration(endpoints, self.racks.get(broker), is_ours=is_ours)
         path = f"/brokers/ids/{broker}"
         self.zookeeper.multi(
             session, [MakeNode(path, b"", is_ephemeral=True), SetData(path, catalog.encode(registration), 0)]

@@ -89,7 +89,8 @@ class Broker:
         self.session = zookeeper.open_session()
         self.connection = ZkConnection(self.world.network)
         path = f"/brokers/ids/{self.broker}"
-        data = catalog.encode(Registration((Endpoint("PLAINTEXT", self.name.replace(" ", "-"), 9092),)))
+        endpoints = (Endpoint("PLAINTEXT", self.name.replace(" ", "-"), 9092),)
+        data = catalog.encode(Registration(endpoints, self.world.limits.paces.rack_of(self.broker)))
         if path in zookeeper.nodes:
             zookeeper.multi(self.session, [RemoveNode(path)])
         create: list[Operation] = [MakeNode(path, b"", is_ephemeral=True), SetData(path, data, 0)]

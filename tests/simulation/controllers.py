@@ -362,6 +362,7 @@ class Observer:
         if self._controller.state is not None:
             self._world.pauses.decided(self._controller, commits, self._controller.state)
             self._world.limits.gates.decided(self._controller, commits, self._controller.state)
+            self._world.limits.paces.decided(self._controller, commits, self._controller.state)
         if self._controller.crash_in_turn:
             self._controller.crash_soon()
             assert isinstance(effects, MutableSequence)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from controller.core.messages.requests import AlterReassignments, Request
-from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Place, Places, places_of
+from controller.core.reassignment.places import INTO, OUT, RACK, THE_CLUSTER, Place, Places, places_of
 from controller.core.settings import MOVE_ORDERS
 from tests.simulation.broken import hold
 from tests.simulation.gates import Gates
+from tests.simulation.paces import Paces
 from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
@@ -54,7 +55,9 @@ class Limits:
         self.out = random.choice((None, 1, 2)) if self.are_set else None
         self.order = random.choice(((), (), *map(tuple, permutations(MOVE_ORDERS)), *((o,) for o in MOVE_ORDERS)))
         self.gates = Gates(world, may_be_set=self.are_set)
-        self.are_set = self.gates.are_set or (self.at_once, self.into, self.out) != (None, None, None)
+        self.paces = Paces(world, may_be_set=self.are_set)
+        has_limits = (self.at_once, self.into, self.out) != (None, None, None)
+        self.are_set = has_limits or self.gates.are_set or self.paces.are_set
         self.begun = 0  # that had waited
         self._waiting: dict[TopicPartition, _Entry] = {}
         # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
@@ -70,7 +73,7 @@ class Limits:
 
     def limit(self, place: Place) -> int | None:
         """How many moves may take room at a place."""
-        return {INTO: self.into, OUT: self.out}.get(place.kind, self.at_once)
+        return {INTO: self.into, OUT: self.out, RACK: self.paces.into_rack}.get(place.kind, self.at_once)
 
     def asked(self, request: Request) -> None:
         """A request has arrived."""
@@ -179,7 +182,9 @@ class Limits:
         leader, since = self._led.get(at, (NO_LEADER, NEVER))
         is_led = state is not None and leader != NO_LEADER and self.world.clock.now - since >= IN_FLIGHT_S
         out = (Place(OUT, leader),) if into and is_led else ()
-        return (THE_CLUSTER, *into, *out)
+        racks = self.paces.sure_racks()
+        rack = dict.fromkeys(Place(RACK, name=racks[place.broker]) for place in into if place.broker in racks)
+        return (THE_CLUSTER, *into, *rack, *out)
 
     # ---- what waits -----------------------------------------------------------------------------------------
 
@@ -253,18 +258,21 @@ class Limits:
         if not self.are_set:
             return False
         taken: Counter[Place] = Counter()
+        racks = self.paces.racks()
         for moving, assignment in self._moving():
             if moving.topic not in self.world.checker.unwanted:
-                taken.update(places_of(assignment, self.world.checker.states.get(moving)))
+                taken.update(places_of(assignment, self.world.checker.states.get(moving), racks))
         topic, state = self.world.checker.topics.get(at.topic), self.world.checker.states.get(at)
         held = None if topic is None else topic.partitions.get(at.partition)
-        if held is None or at.topic in self.world.checker.unwanted:
+        if topic is None or held is None or at.topic in self.world.checker.unwanted:
             return True
         original = held.original
         added = tuple(r for r in target if r not in original)
         if any(r not in self.world.brokers or not self.world.brokers[r].is_registered for r in added):
             return True
-        places = places_of(Assignment((*target, *original), added), state)
+        if self.paces.wait_for_znodes and any(a.is_moving for n, a in topic.partitions.items() if n != at.partition):
+            return True
+        places = places_of(Assignment((*target, *original), added), state, racks)
         is_full = any((limit := self.limit(p)) is not None and taken[p] >= limit for p in places)
         if self.gates.are_set and self.gates.may_wait(at, target):
             return True

@@ -141,10 +141,16 @@ class LegacyZnode(TopicDuty):
         """Once for each znode, in the log: the tool that wrote it learns nothing."""
         if self._waits_since != self._czxid:
             self._waits_since = self._czxid
-            text = f"entries of {ADDRESS.path} wait, because moves are limited"
-            step.notices.append(
-                Notice(WAITS, f"{text}; a native controller that takes over begins all of them at once")
-            )
+            step.notices.append(Notice(WAITS, self._batch()))
+
+    def _batch(self) -> str:
+        text = f"entries of {ADDRESS.path} wait, because moves are limited"
+        left = f"{len(self._cluster.legacy)} are left, with those under way"
+        return f"{text} ({left}); a native controller that takes over begins all of them at once"
+
+    def held_up(self) -> tuple[str, ...]:
+        """Entries that wait, as long as any does."""
+        return (self._batch(),) if self._queue.holds_entries else ()
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Remove the entries that a request of this step overrules together with it."""

@@ -1,4 +1,4 @@
-"""What keeps a move from beginning: no room, a broker that is not alive, the state of the cluster, or the time?"""
+"""What keeps a move from beginning: no room, a broker that is not alive, the state of the cluster, time or rate?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from controller.core.reassignment.hours import Hours
 from controller.core.reassignment.places import (
     ABSENT,
     AWAY,
+    CHANGES,
     HOURS,
     INTO,
     MIN_ISR,
@@ -16,9 +17,13 @@ from controller.core.reassignment.places import (
     Room,
     places_of,
 )
+from controller.core.reassignment.racks import Racks
+from controller.core.reassignment.rate import Rate
+from controller.core.reassignment.topic_room import TopicRoom
 from controller.core.reassignment.waiting_text import reason
 from controller.core.stage import in_force, toward
-from controller.core.state.view import Cluster
+from controller.core.state.topics import Partition
+from controller.core.turn.shared import Shared
 from zk_layout.ids import Replicas, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
@@ -27,11 +32,25 @@ from zk_layout.znodes.topics import Assignment
 class Obstacles:
     """One answer from all that may be in the way."""
 
-    def __init__(self, cluster: Cluster, room: Room, gates: Gates, hours: Hours) -> None:
-        self._cluster = cluster
+    def __init__(self, shared: Shared, room: Room) -> None:
+        self._cluster = shared.cluster
         self._room = room
-        self._gates = gates
-        self._hours = hours
+        self.gates = Gates(shared)
+        self.hours = Hours(shared)
+        self.racks = Racks(shared.cluster)
+        self.rate = Rate(shared)
+        self.in_znodes = TopicRoom(shared, room)
+
+    @property
+    def are_set(self) -> bool:
+        """Whether moves may have to wait for anything."""
+        is_any = self.gates.is_on or self.hours.are_set or self.rate.is_limited
+        return is_any or self._room.is_limited or self.in_znodes.is_waited_for
+
+    def taken(self, at: TopicPartition, held: Partition) -> Places:
+        """Where a partition takes room now."""
+        places = places_of(held.assignment, held.state, self.racks.of)
+        return (*places, *self.in_znodes.before(at.topic)) if held.assignment.is_moving else places
 
     def places(self, at: TopicPartition, target: Replicas) -> Places:
         """Where a move would take room if it began now, and what it must wait for before."""
@@ -42,8 +61,10 @@ class Obstacles:
 
     def places_of(self, at: TopicPartition, to: Assignment, state: PartitionState | None) -> Places:
         """The same, of the replicas that it would have then."""
-        places = places_of(to, state)
-        return (*self._hours.before(), *self._gates.before(at, to.target), *places) if places else ()
+        places = places_of(to, state, self.racks.of)
+        if not places:
+            return (*self.rate.before(), *self.in_znodes.before(at.topic))
+        return (*self.hours.before(), *self.gates.before(at, to.target), *places, *self.in_znodes.before(at.topic))
 
     def first(self, places: Places) -> Place | None:
         """What a move with these places must wait for; the room in the cluster does not count."""
@@ -59,7 +80,7 @@ class Obstacles:
 
     def reason(self, at: TopicPartition, target: Replicas) -> str:
         """What a move waits for, in words."""
-        return reason(self.first(self.places(at, target)), self._room, self._gates.sentence())
+        return reason(self.first(self.places(at, target)), self._room, self.gates.sentence())
 
     def has_room(self) -> bool:
         """Whether one more move may be in flight in the cluster."""
@@ -70,5 +91,7 @@ class Obstacles:
         if place.kind == ABSENT:
             return not self._cluster.is_live(place.broker)
         if place.kind == HOURS:
-            return self._hours.are_shut
-        return self._gates.is_shut(place) if place.kind in (MIN_ISR, AWAY) else self._room.is_full(place)
+            return self.hours.are_shut
+        if place.kind == CHANGES:
+            return self.rate.are_used_up
+        return self.gates.is_shut(place) if place.kind in (MIN_ISR, AWAY) else self._room.is_full(place)

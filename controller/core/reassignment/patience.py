@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.core.reassignment.places import INTO, OUT, THE_CLUSTER, Places, Room
+from controller.core.reassignment.places import ROOM, THE_CLUSTER, Places, Room
 from zk_layout.ids import TopicPartition
 
 
@@ -25,7 +25,7 @@ class Patience:
         """A move was passed over often enough. The first one counts until it has begun."""
         if self._found is None and self._is_possible(places):
             self._found = at, places
-            self._room.collect(tuple(place for place in places if place.kind in (INTO, OUT)))
+            self._room.collect(tuple(place for place in places if place.kind in ROOM))
 
     def next(self) -> tuple[TopicPartition, Places] | None:
         """Take the move, once it has room everywhere; its places are free then, for it."""

@@ -1,14 +1,15 @@
-"""How many moves that copy are in flight, and is there room for another: in the cluster, into and out of a broker?
+"""How many moves are in flight, and is there room for another: in the cluster, into and out of a broker, into a rack?
 
-A move copies from when its partition gets replicas to add until it ends. It takes room into a broker until its replica
-there is in sync, and out of the broker that leads the partition as long as any added replica is not in sync. Limits
-apply to what begins; they stop nothing that has begun.
+A move copies from when its partition gets replicas to add until it ends. It takes room into a broker, and once into
+that broker's rack, until its replica there is in sync, and out of the broker that leads the partition as long as any
+added replica is not in sync. Limits apply to what begins; they stop nothing that has begun.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from controller.core.settings import MachineSettings
@@ -18,37 +19,49 @@ from zk_layout.znodes.topics import Assignment
 
 CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
 MIN_ISR, AWAY, HOURS = "min isr", "away", "hours"
+RACK, ZNODE, CHANGES = "rack", "znode", "changes"
+ROOM = (INTO, RACK, OUT, ZNODE)
 
 
 class Place(NamedTuple):
     """Where moves take room, or what one waits for: an `ABSENT` broker that it needs, or a better state of the cluster:
-    `MIN_ISR` of all partitions, and no broker `AWAY`; or the `HOURS` in which moves may begin.
+    `MIN_ISR` of all partitions, and no broker `AWAY`; or the `HOURS` in which moves may begin. What copies nothing may
+    wait for the next of so many `CHANGES` a second.
+
+    Shape:
+        `name` is that of a `RACK`, or of the topic whose `ZNODE` grows while its partitions move.
     """
 
     kind: str
     broker: BrokerId = NO_LEADER
+    name: str = ""
 
 
 Places = tuple[Place, ...]
 THE_CLUSTER = Place(CLUSTER)
 NOWHERE: Places = ()
+NO_RACKS: Mapping[BrokerId, str] = MappingProxyType({})
 
 
-def places_of(assignment: Assignment, state: PartitionState | None) -> Places:
-    """Where a move takes room; nowhere if it copies nothing.
+def places_of(assignment: Assignment, state: PartitionState | None, racks: Mapping[BrokerId, str] = NO_RACKS) -> Places:
+    """Where a move takes room; nowhere if it copies nothing. `racks` are those of brokers, as far as known.
 
     >>> moving = Assignment((3, 1, 2), adding=(3,), removing=(2,))
-    >>> [tuple(place) for place in places_of(moving, PartitionState(1, 7, 1, (1, 2)))]
+    >>> [place[:2] for place in places_of(moving, PartitionState(1, 7, 1, (1, 2)))]
     [('cluster', -1), ('into', 3), ('out', 1)]
-    >>> [tuple(place) for place in places_of(moving, PartitionState(1, 7, 1, (1, 2, 3)))]
+    >>> [place[:2] for place in places_of(moving, PartitionState(1, 7, 1, (1, 2, 3)))]
     [('cluster', -1)]
+    >>> places_of(moving, None, {3: "west"})[-1].name
+    'west'
     """
     if not assignment.adding:
         return NOWHERE
     in_sync = () if state is None else state.isr
-    into = tuple(Place(INTO, r) for r in assignment.adding if r not in in_sync)
-    out = () if state is None or state.leader == NO_LEADER or not into else (Place(OUT, state.leader),)
-    return (THE_CLUSTER, *into, *out)
+    receiving = [r for r in assignment.adding if r not in in_sync]
+    into = (Place(INTO, r) for r in receiving)
+    rack = dict.fromkeys(Place(RACK, name=racks[r]) for r in receiving if r in racks)
+    out = () if state is None or state.leader == NO_LEADER or not receiving else (Place(OUT, state.leader),)
+    return (THE_CLUSTER, *into, *rack, *out)
 
 
 class Room:
@@ -62,6 +75,8 @@ class Room:
         # The places of the one move that collects them, and whether it has them.
         self._collected: dict[Place, bool] = {}
         self._taken: Counter[Place] = Counter()
+        # How many moves of a topic fit into its znode, once one did not.
+        self._fitting: dict[Place, int] = {}
         self.adjust(settings)
 
     def adjust(self, settings: MachineSettings) -> None:
@@ -69,8 +84,11 @@ class Room:
         self._limits = {
             CLUSTER: settings.moves_at_once,
             INTO: settings.moves_into_broker,
+            RACK: settings.moves_into_rack,
             OUT: settings.moves_out_of_broker,
         }
+        if not settings.moves_wait_for_znodes:
+            self._fitting.clear()
         self._collect()
 
     @property
@@ -80,7 +98,18 @@ class Room:
 
     def limit(self, place: Place) -> int | None:
         """How many moves may take room there."""
-        return self._limits.get(place.kind)
+        return self._fitting.get(place) if place.kind == ZNODE else self._limits.get(place.kind)
+
+    def fit(self, place: Place, most: int) -> None:
+        """Let no more than so many moves of a topic be in flight, since its znode has no room for more."""
+        was_full = self.is_full(place)
+        self._fitting[place] = most
+        if was_full and not self.is_full(place):
+            self._freed(place)
+
+    def forget(self, place: Place) -> None:
+        """A topic is gone."""
+        self._fitting.pop(place, None)
 
     def taken(self, place: Place) -> int:
         """How many moves take room there."""
@@ -88,7 +117,7 @@ class Room:
 
     def is_full(self, place: Place) -> bool:
         """Whether nothing more may begin there."""
-        limit = self._limits.get(place.kind)
+        limit = self.limit(place)
         return limit is not None and self._taken[place] >= limit
 
     def first_full(self, places: Iterable[Place]) -> Place | None:

@@ -18,11 +18,12 @@ from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.events import Again, Alarm, ClockShown
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
-from controller.core.reassignment import pausing, rule
+from controller.core.reassignment import pausing, rule, topic_room
 from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
-from controller.core.reassignment.places import THE_CLUSTER, places_of
+from controller.core.reassignment.places import THE_CLUSTER
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
+from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
 from controller.core.reassignment.waiting_text import on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
@@ -33,7 +34,7 @@ from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
-from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
 
 PARTS_A_TURN = 30
@@ -53,7 +54,7 @@ class Noted(Enum):
 class MoveQueue(TopicDuty):
     """The waiting moves of one term, and the room that moves take."""
 
-    alarms = (TryAside, HoursChange)
+    alarms = (TryAside, HoursChange, ChangesAllowed)
 
     def __init__(self, shared: Shared, memory: QueueMemory) -> None:
         self._shared = shared
@@ -67,7 +68,12 @@ class MoveQueue(TopicDuty):
         self._unread: dict[TopicName, dict[PartNumber, None]] = {}
         self._strays: dict[TopicName, None] = {}
         self._flying: dict[TopicName, dict[PartitionId, None]] = {}
-        self._last_order = 0
+        self._last_order = self._entries = 0
+
+    @property
+    def holds_entries(self) -> bool:
+        """Whether entries of the legacy znode wait."""
+        return self._entries > 0
 
     @property
     def is_on(self) -> bool:
@@ -139,8 +145,12 @@ class MoveQueue(TopicDuty):
         if to is None or not self.is_on:
             return True
         places = self._turns.obstacles.places_of(at, to, change.state or case.state)
-        if places and THE_CLUSTER not in self._turns.room.in_flight(at) and not self._turns.may_begin(at, places):
-            return False
+        if places and THE_CLUSTER not in self._turns.room.in_flight(at):
+            if not self._turns.may_begin(at, places):
+                return False
+            if not self._turns.obstacles.in_znodes.takes(self._plan(step), case, to):
+                self._turns.stand_back(at, topic_room.room_of(at.topic))
+                return False
         self._plan(step).begun[at] = None
         self._turns.room.reserve(at, places)
         return True
@@ -167,6 +177,7 @@ class MoveQueue(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Take in what takes room, what waits, and what it waits for."""
         self._turns.stand_again(self._turns.gates.follow(changes, out))
+        self._look_at_racks(self._cluster.brokers if changes.is_beginning else changes.brokers)
         if changes.is_beginning:
             self._turns.hours.look(out)
             for name, numbers in self._cluster.moving.items():
@@ -174,6 +185,7 @@ class MoveQueue(TopicDuty):
         for name, parts in changes.waiting.items():
             self._unread.setdefault(name, {}).update(parts)
         for name in changes.gone_topics:
+            self._turns.room.forget(topic_room.room_of(name))
             self._see_all(name, (*self._flying.get(name, ()), *self._waiting.get(name, ())))
         for name in {**changes.gone_topics, **changes.topics} if self._state.parts else ():
             if self._state.of(name) and self._is_another(name, changes):
@@ -183,6 +195,14 @@ class MoveQueue(TopicDuty):
                 self._see_all(name, changed)
         for at in changes.children:
             self._look_at_door(at, Door.CHILD)
+
+    def _look_at_racks(self, brokers: Iterable[BrokerId]) -> None:
+        """Take in in which racks brokers are, and what that means for what copies to them, or is to."""
+        if changed := self._turns.obstacles.racks.look(brokers):
+            for broker in changed:
+                for at in tuple(self._shared.state.placement.adding.get(broker, ())):
+                    self._see(at)
+            self._turns.doubt({*changed})
 
     def _is_another(self, name: TopicName, changes: Changes) -> bool:
         """Whether what waits in a topic may be its own only now, or no longer: it came, went, or got an id."""
@@ -255,7 +275,7 @@ class MoveQueue(TopicDuty):
         """Take in where a partition takes room, and where it would if what it waits for began."""
         topic, held = self._cluster.topics.get(at.topic), self._cluster.partition(at)
         is_there = topic is not None and held is not None and not topic.is_queued_for_deletion
-        places = places_of(held.assignment, held.state) if is_there and held is not None else ()
+        places = self._turns.obstacles.taken(at, held) if is_there and held is not None else ()
         self._turns.room.fly(at, places)
         if places:
             self._flying.setdefault(at.topic, {})[at.partition] = None
@@ -275,6 +295,9 @@ class MoveQueue(TopicDuty):
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed limits. What is in flight goes on, also beyond them."""
         self._turns.adjust(before, out)
+        if self._shared.settings.moves_wait_for_znodes != before.moves_wait_for_znodes:
+            for name, numbers in self._cluster.moving.items():
+                self._see_all(name, numbers)
 
     # ---- who is next ----------------------------------------------------------------------------------------
 
@@ -283,6 +306,7 @@ class MoveQueue(TopicDuty):
         if not self._leads:
             return ()
         self._turns.gates.look_for_brokers()
+        self._turns.rate.look(out)
         self._turns.look_again(out)
         self._turns.gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
@@ -293,9 +317,12 @@ class MoveQueue(TopicDuty):
         return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Try again what could not begin; or a window opens or shuts."""
+        """Try again what could not begin; or a window opens or shuts, or more changes are allowed."""
         if isinstance(alarm, HoursChange):
             self._turns.hours.look(out)
+            return
+        if isinstance(alarm, ChangesAllowed):
+            self._turns.rate.woke()
             return
         self._is_alarm_set = False
         self._turns.stand_up()
@@ -365,6 +392,7 @@ class MoveQueue(TopicDuty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """Write what waits from now on, and no longer; what another rule has moved is waited for from there."""
         waiting = self._waiting.get(step.name)
+        self._turns.rate.look(out)
         if self._turns.are_uncalled:
             out.wake(Again(), out.now)
         if waiting is None and step.name not in self._plans:
@@ -427,12 +455,14 @@ class MoveQueue(TopicDuty):
 
     def _remember(self, at: TopicPartition, waiter: Waiter) -> None:
         self._waiting.setdefault(at.topic, {})[at.partition] = waiter
+        self._entries += waiter.door is Door.LEGACY
 
     def _forget(self, at: TopicPartition) -> None:
         self._turns.forget(at)
         of_topic = self._waiting.get(at.topic)
         if of_topic is not None:
-            of_topic.pop(at.partition, None)
+            gone = of_topic.pop(at.partition, None)
+            self._entries -= gone is not None and gone.door is Door.LEGACY
             if not of_topic:
                 del self._waiting[at.topic]
 

@@ -25,13 +25,15 @@ class Plan(Struct, eq=False):
 
     Shape:
         `changed` maps partitions to the move for which they wait from now on, None if they do not. For moves of those
-        `begun` room is kept. `why` has one sentence for each change that no other decision explains.
+        `begun` room is kept. `why` has one sentence for each change that no other decision explains. `left_bytes` are
+        left for moves in the topic's znode; None if that was not counted yet.
     """
 
     step: Step
     changed: Moves = field(default_factory=dict)
     begun: dict[TopicPartition, None] = field(default_factory=dict)
     why: list[str] = field(default_factory=list)
+    left_bytes: int | None = None
 
     def add(self, number: PartitionId, move: WaitingMove, why: str) -> None:
         """Let a partition wait for this move."""

@@ -5,18 +5,28 @@ A move stands in a line, is called when there is room for it, and steps aside if
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 
 from controller.core.messages.events import Again
 from controller.core.messages.outbox import Outbox
-from controller.core.reassignment.gates import Gates
-from controller.core.reassignment.hours import Hours
 from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.obstacles import Obstacles
 from controller.core.reassignment.order import Order
 from controller.core.reassignment.patience import Patience
-from controller.core.reassignment.places import ABSENT, AWAY, HOURS, MIN_ISR, NOWHERE, THE_CLUSTER, Places, Room
+from controller.core.reassignment.places import (
+    ABSENT,
+    AWAY,
+    HOURS,
+    MIN_ISR,
+    NOWHERE,
+    THE_CLUSTER,
+    Place,
+    Places,
+    Room,
+)
+from controller.core.reassignment.rate import NEXT_CHANGE
 from controller.core.reassignment.waiting_text import figures
 from controller.core.settings import MachineSettings
 from controller.core.state.waiting_znodes import Waiter
@@ -36,12 +46,13 @@ class Turns:
         self._shared = shared
         self._cluster = shared.cluster
         self._waiting = waiting
-        self.gates = Gates(shared)
-        self.hours = Hours(shared)
-        self.room = Room(shared.settings, lambda place: self._lines.open(place))  # noqa: PLW0108 (the lines come after it)
-        self.obstacles = Obstacles(shared.cluster, self.room, self.gates, self.hours)
+        self.room = Room(shared.settings, self._open)
+        self.obstacles = Obstacles(shared, self.room)
+        self.gates, self.hours, self.rate = self.obstacles.gates, self.obstacles.hours, self.obstacles.rate
         self._patience = Patience(self.room, self.obstacles.is_possible)
         self._lines = Lines(self.obstacles.first, self.obstacles.is_closed, self._patience.lost)
+        # Those that copy nothing wait for each other, whoever else waits, and need no room in the cluster.
+        self._light = Lines(self.obstacles.first, self.obstacles.is_closed, _never_lost)
         self._order = Order(shared.settings, self.gates.is_below_min_isr)
         # Those whose turn it is: their topic's next step begins them.
         self.called: dict[TopicPartition, None] = {}
@@ -54,12 +65,19 @@ class Turns:
 
     def __contains__(self, at: TopicPartition) -> bool:
         """Whether a move stands in a line."""
-        return at in self._lines
+        return at in self._lines or at in self._light
 
     @property
     def is_on(self) -> bool:
         """Whether moves may have to wait."""
-        return self.room.is_limited or self.gates.is_on or self.hours.are_set
+        return self.obstacles.are_set
+
+    def _lines_of(self, places: Places) -> Lines:
+        return self._lines if THE_CLUSTER in places else self._light
+
+    def _open(self, place: Place) -> None:
+        self._lines.open(place)
+        self._light.open(place)
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed settings. What is in flight goes on, also beyond them."""
@@ -67,7 +85,10 @@ class Turns:
         self.room.adjust(settings)
         self.gates.adjust(before)
         self.hours.look(out)
+        if settings.changes_a_second != before.changes_a_second:
+            self.rate.adjust()
         self._lines.open_all()
+        self._light.open_all()
         if settings.moves_order != before.moves_order:
             self._order.adjust(settings)
             for name, waiting in self._waiting.items():
@@ -82,9 +103,13 @@ class Turns:
         if is_called:
             del self.called[at]
         self.room.release(at)
-        is_alone = len(self._lines) == (at in self._lines) and not self._order.is_on
-        is_closed = self.obstacles.first(places) is not None or self.room.is_full(THE_CLUSTER)
+        lines, copies = self._lines_of(places), THE_CLUSTER in places
+        is_alone = len(lines) == (at in lines) and not (copies and self._order.is_on)
+        needed = tuple(place for place in places if place != NEXT_CHANGE) if is_called else places  # it has got that
+        is_closed = self.obstacles.first(needed) is not None or (copies and self.room.is_full(THE_CLUSTER))
         if (is_called or is_alone) and not is_closed:
+            if NEXT_CHANGE in needed:
+                self.rate.take()
             return True
         if is_called:
             self.stand(at)
@@ -97,16 +122,21 @@ class Turns:
         for place in self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY) if has_room else ():
             if not self.obstacles.is_closed(place):
                 self._lines.open(place)
+        if not self.rate.are_used_up:
+            self._light.open(NEXT_CHANGE)
         for _ in range(CALLED_A_TURN):
             found = self._next()
             if found is None:
                 return
             at, places = found
-            self._lines.leave(at)
+            self._leave(at)
             if self._shared.transactions.is_waiting(topic_subject(at.topic)):
                 self.aside[at] = None  # its topic is not written now: it must not keep room from others
                 continue
-            self._order.begins(at)
+            if NEXT_CHANGE in places:
+                self.rate.take()
+            if THE_CLUSTER in places:
+                self._order.begins(at)
             self.room.reserve(at, places)
             self.called[at] = None
             self._shared.agenda.add(at.topic, (at.partition,))
@@ -114,7 +144,11 @@ class Turns:
 
     def _next(self) -> tuple[TopicPartition, Places] | None:
         self._order.favour_oldest(self._lines, self._favour)
-        return self._patience.next() or self._lines.next(self.obstacles.has_room)
+        return self._patience.next() or self._lines.next(self.obstacles.has_room) or self._light.next(_always)
+
+    def _leave(self, at: TopicPartition) -> None:
+        self._lines.leave(at)
+        self._light.leave(at)
 
     def _favour(self, at: TopicPartition) -> bool:
         places = self._lines.places(at)
@@ -124,13 +158,17 @@ class Turns:
     def look_again(self, out: Outbox) -> None:
         """Let those stand again, some at a time, that may have to wait for something else now."""
         if changed := self.gates.came_or_went():
-            self._doubted.update(dict.fromkeys(self._concerned(changed)))
+            self.doubt(changed)
         some = list(islice(self._doubted, CALLED_A_TURN))
         for at in some:
             del self._doubted[at]
         self.stand_again(some)
         if self._doubted:
             out.wake(Again(), out.now)
+
+    def doubt(self, brokers: Set[BrokerId]) -> None:
+        """What comes from or goes to any of these brokers may have to wait for something else now."""
+        self._doubted.update(dict.fromkeys(self._concerned(brokers)))
 
     def _concerned(self, brokers: Set[BrokerId]) -> Iterator[TopicPartition]:
         """The moves that come from or go to any of these brokers. Passes over all that wait."""
@@ -144,7 +182,7 @@ class Turns:
     def stand_again(self, partitions: Iterable[TopicPartition]) -> None:
         """What those in line must wait for, or how soon it is their turn, may be something else now."""
         for at in partitions:
-            if at in self._lines:
+            if at in self:
                 self.stand(at)
 
     def stand_up(self) -> None:
@@ -158,17 +196,19 @@ class Turns:
         places = self.obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
         rank = self._order.rank(at, waiter.order) if waiter is not None else ()
         may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
-        if may_stand and self._lines.stands(at, rank, places):
+        lines = self._lines_of(places)
+        if may_stand and lines.stands(at, rank, places):
             return
         self.withdraw(at)
         if waiter is not None and may_stand:
-            self.are_uncalled = self._order.is_on
-            self._lines.stand(at, rank, places)
-            self._order.stands(at, waiter.order)
+            lines.stand(at, rank, places)
+            if THE_CLUSTER in places:
+                self.are_uncalled = self._order.is_on
+                self._order.stands(at, waiter.order)
 
     def withdraw(self, at: TopicPartition) -> None:
         """Let a move stand nowhere, and keep no room for it."""
-        self._lines.leave(at)
+        self._leave(at)
         self._patience.forget(at)
         self.aside.pop(at, None)
         if at in self.called:
@@ -179,6 +219,13 @@ class Turns:
         """Let a move that was called and could not begin give its place up until it is tried again."""
         self.withdraw(at)
         self.aside[at] = None
+
+    def stand_back(self, at: TopicPartition, place: Place) -> None:
+        """Let a move wait that had its turn and found no room there."""
+        if self.room.is_full(place):
+            self.stand(at)
+        elif self._waiter(at) is not None:
+            self.step_aside(at)  # what else moves there is not counted
 
     def forget(self, at: TopicPartition) -> None:
         """A move waits no longer."""
@@ -192,4 +239,13 @@ class Turns:
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""
         aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
-        return {**figures(self._lines.sizes, self.room, aside, is_paused=is_paused), **self.gates.figures()}
+        sizes = Counter(self._lines.sizes) + Counter(self._light.sizes)
+        return {**figures(sizes, self.room, aside, is_paused=is_paused), **self.gates.figures()}
+
+
+def _never_lost(at: TopicPartition, places: Places) -> None:
+    """What needs one thing only is not passed over."""
+
+
+def _always() -> bool:
+    return True

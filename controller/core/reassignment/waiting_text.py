@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from controller.core.reassignment.places import (
     ABSENT,
     AWAY,
+    CHANGES,
     CLUSTER,
     HOURS,
     INTO,
     MIN_ISR,
     OUT,
+    RACK,
+    ROOM,
     THE_CLUSTER,
+    ZNODE,
     Place,
     Room,
 )
@@ -24,10 +28,14 @@ from zk_layout.znodes.reassignments import ROOT
 from zk_layout.znodes.waiting_moves import WaitingMove
 
 PAUSED = "paused"
+STATES = (ABSENT, MIN_ISR, AWAY, HOURS, CHANGES)
 MEASURES = {
     CLUSTER: "waiting_moves_cluster",
     INTO: "waiting_moves_into",
     OUT: "waiting_moves_out",
+    RACK: "waiting_moves_rack",
+    ZNODE: "waiting_moves_znode",
+    CHANGES: "waiting_moves_changes",
     ABSENT: "waiting_moves_absent",
     MIN_ISR: "waiting_moves_min_isr",
     AWAY: "waiting_moves_brokers",
@@ -44,6 +52,12 @@ def reason(obstacle: Place | None, room: Room, state: str) -> str:
         return "none begins outside of reassignment.moves.windows"
     if obstacle is not None and obstacle.kind == ABSENT:
         return f"broker {obstacle.broker} is not alive"
+    if obstacle is not None and obstacle.kind == CHANGES:
+        return "no more changes are allowed in this second"
+    if obstacle is not None and obstacle.kind == ZNODE:
+        return f"the znode of topic {obstacle.name} has room for {room.limit(obstacle)} moves at once"
+    if obstacle is not None and obstacle.kind == RACK:
+        return f"{room.taken(obstacle)} of {room.limit(obstacle)} moves into rack {obstacle.name} are in flight"
     if obstacle is not None and obstacle.kind in (INTO, OUT):
         way = "into" if obstacle.kind == INTO else "out of"
         return f"{room.taken(obstacle)} of {room.limit(obstacle)} moves {way} broker {obstacle.broker} are in flight"
@@ -74,6 +88,6 @@ def figures(sizes: Mapping[Place, int], room: Room, aside: int, *, is_paused: bo
     found = dict.fromkeys(MEASURES, 0)
     found[CLUSTER] = aside
     for place, size in sizes.items():
-        is_own = place.kind in (ABSENT, MIN_ISR, AWAY, HOURS) or (place.kind in (INTO, OUT) and room.is_full(place))
+        is_own = place.kind in STATES or (place.kind in ROOM and room.is_full(place))
         found[PAUSED if is_paused else place.kind if is_own else CLUSTER] += size
     return {MEASURES[what]: count for what, count in found.items()}

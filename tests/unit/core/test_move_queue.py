@@ -548,7 +548,24 @@ def test_that_entries_wait_is_said_once() -> None:
     lines = play.do("legacy orders-0=3,2 orders-1=4,2 orders-2=4,2", "time +1s", "isr orders-0 1,2,3", "time +60s")
 
     (said,) = some(lines, "notice (limited legacy reassignment)")
-    assert "a native controller that takes over begins all of them at once" in said
+    assert "(3 are left, with those under way); a native controller that takes over begins all of them at once" in said
+
+
+def test_the_status_names_waiting_entries_until_the_last_has_begun() -> None:
+    play = limited("legacy orders-0=3,2 orders-1=4,2", "time +1s")
+    assert play.theatre.machine is not None
+    assert "(2 are left" in str(play.theatre.machine.held_up())
+
+    arrive(play, 0, "1,2,3")
+
+    assert play.theatre.machine.held_up() == ()
+
+
+def test_the_status_no_longer_names_entries_of_a_znode_that_is_gone() -> None:
+    play = limited("legacy orders-0=3,2 orders-1=4,2", "time +1s", f"remove {LEGACY}", "time +1s")
+
+    assert play.theatre.machine is not None
+    assert play.theatre.machine.held_up() == ()
 
 
 def test_a_request_overrules_an_entry_that_waits() -> None:

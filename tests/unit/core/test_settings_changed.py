@@ -191,6 +191,7 @@ def test_expired_tokens_are_looked_for_at_the_new_interval() -> None:
 # ---- all of them ----------------------------------------------------------------------------------------------
 
 OTHERS: Mapping[str, Any] = {
+    "changes_a_second": 1,
     "creation_policy": "org.example.Policy",
     "defaults": TopicDefaults(2, 3),
     "deletion_patience_s": 1.0,
@@ -198,10 +199,12 @@ OTHERS: Mapping[str, Any] = {
     "min_insync_replicas": 2,
     "moves_at_once": 1,
     "moves_into_broker": 1,
+    "moves_into_rack": 1,
     "moves_need_brokers": True,
     "moves_need_min_isr": True,
     "moves_order": ("round-robin",),
     "moves_out_of_broker": 1,
+    "moves_wait_for_znodes": True,
     "moves_windows": (Window((0,), 0, 1),),
     "quota_window_s": 1.0,
     "rebalance_every_s": 1.0,

@@ -1,0 +1,89 @@
+"""Which settings say when moves begin?"""
+
+from __future__ import annotations
+
+from controller.core.settings import MOVE_ORDERS
+from controller.settings.kinds import TRUTH, WINDOWS, names, number
+from controller.settings.setting import Setting, ours
+
+MOVES: tuple[Setting, ...] = (
+    ours(
+        "reassignment.moves.at.once",
+        number(0),
+        0,
+        "How many moves that copy may be in flight in the cluster; others wait. 0: no limit, as in Kafka. Set the same "
+        "limits on all replicas of the controller.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.into.broker",
+        number(0),
+        0,
+        "How many moves may copy to one broker at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.out.of.broker",
+        number(0),
+        0,
+        "How many moves may copy from one broker, which leads their partitions, at once. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.into.rack",
+        number(0),
+        0,
+        "How many moves may copy to the brokers of one rack at once; racks are those of the brokers' registrations. 0: "
+        "no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.changes.per.second",
+        number(0),
+        0,
+        "How many moves may begin in a second that copy nothing: they reorder replicas, or only remove some. Others "
+        "wait. 0: no limit, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.znodes",
+        TRUTH,
+        False,
+        "Whether a move waits for others of its topic if with all of them the topic's znode would take more than four "
+        "fifths of what ZooKeeper accepts. Otherwise it begins, or is refused if the znode becomes too large.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.order",
+        names(*MOVE_ORDERS),
+        None,
+        "Which of the moves that wait begin first: those of partitions that are offline or below min.insync.replicas "
+        "(min-isr), topics in turn (round-robin). The first that tells two apart decides, at last which was accepted "
+        "first; each tenth is the one that has waited longest.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.windows",
+        WINDOWS,
+        None,
+        "When moves that copy may begin, such as Mon-Fri 22:00-06:00 Europe/Berlin, Sat-Sun 00:00-24:00 Europe/Berlin; "
+        "without a time zone in UTC. A window belongs to the day on which it begins. Those that have begun go on.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.min.isr",
+        TRUTH,
+        False,
+        "Whether moves that copy begin only while no partition is offline or has fewer in-sync replicas than its "
+        "min.insync.replicas. A move that cures its own partition does not wait.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.brokers",
+        TRUTH,
+        False,
+        "Whether moves that copy begin only while every broker that has replicas is alive. A move that takes a replica "
+        "off a broker that is not does not wait.",
+        counts_at_once=True,
+    ),
+)
