@@ -49,6 +49,7 @@ class Memory:
             gathering=self.moves.gathering,
             legacy=self.legacy.entries,
             waiting=self.queue.waiting,
+            gave_up=self.queue.gave_up,
             asked_by_child=self.folder.asked_by_child,
             overwritten=self.foreign_writes.overwritten,
             preferring=self.elections.preferring,

@@ -83,7 +83,8 @@ class MachineSettings(Struct, frozen=True):
         registered. Its transactions are never sent; each is answered by a conflict, which is no reason to wait.
         `moves_at_once`, `moves_into_broker`, `moves_out_of_broker` and `moves_into_rack` limit the moves that copy and
         are in flight, `changes_a_second` those that begin and copy nothing; None is no limit. `moves_wait_for_znodes`:
-        a move waits while its topic's znode has no room for it. `moves_need_min_isr`, `moves_need_brokers`: no move
+        a move waits while its topic's znode has no room for it. After `moves_give_up_s` a client's move that has not
+        begun is dropped; None lets it wait. `moves_need_min_isr`, `moves_need_brokers`: no move
         begins that copies while a partition is offline or below its min.insync.replicas, or while a broker with
         replicas is away. `min_insync_replicas` is the value of topics that have none of their own. `moves_order` are
         the policies, of `MOVE_ORDERS`, by which moves that wait begin, chained. Moves that copy begin only within
@@ -125,6 +126,7 @@ class MachineSettings(Struct, frozen=True):
     moves_into_rack: int | None = None
     changes_a_second: int | None = None
     moves_wait_for_znodes: bool = False
+    moves_give_up_s: float | None = None
     moves_need_min_isr: bool = False
     moves_need_brokers: bool = False
     min_insync_replicas: int = 1
@@ -143,6 +145,7 @@ ADJUSTABLE = frozenset(
         "imbalance_percentage",
         "min_insync_replicas",
         "moves_at_once",
+        "moves_give_up_s",
         "moves_into_broker",
         "moves_into_rack",
         "moves_need_brokers",

@@ -54,6 +54,14 @@ MOVES: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "reassignment.moves.give.up.ms",
+        number(0),
+        0,
+        "How long a move that a client asked for may wait before it begins; then it is dropped, and the request's "
+        "status says that it gave up. What a znode asks for waits as long as the znode does. 0: however long.",
+        counts_at_once=True,
+    ),
+    ours(
         "reassignment.moves.order",
         names(*MOVE_ORDERS),
         None,

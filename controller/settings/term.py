@@ -81,6 +81,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_out_of_broker=values.number("reassignment.moves.out.of.broker") or None,
         moves_into_rack=values.number("reassignment.moves.into.rack") or None,
         changes_a_second=values.number("reassignment.changes.per.second") or None,
+        moves_give_up_s=values.seconds("reassignment.moves.give.up.ms") or None,
         moves_wait_for_znodes=values.flag("reassignment.moves.wait.for.znodes"),
         moves_order=tuple(filter(None, values.text("reassignment.moves.order").split(","))),
         moves_windows=windows_in(values.text("reassignment.moves.windows")),

@@ -26,6 +26,7 @@ SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 RACKS = "controller/core/reassignment/racks.py"
 RATE = "controller/core/reassignment/rate.py"
+GIVING_UP = "controller/core/reassignment/giving_up.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
@@ -267,6 +268,22 @@ MUTANTS = (
         "return self._lines",
         (unit("more_limits"),),
         unseen="in the end there is room for all",
+    ),
+    Mutant(
+        "counts anew, after each fail-over, how long moves have waited",
+        GIVING_UP,
+        "self._now_ms if since_ms is None else since_ms",
+        "self._now_ms",
+        (unit("giving_up"),),
+        unseen="they give up later",
+    ),
+    Mutant(
+        "says of a move that gave up that another request has superseded it",
+        LEDGER,
+        "GAVE_UP if at in self._cluster.gave_up else overruled",
+        "overruled",
+        (unit("giving_up"),),
+        unseen="worlds do not ask what became of what no longer waits",
     ),
     Mutant(
         "begins moves for which the znode of their topic has no room",

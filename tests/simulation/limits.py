@@ -246,6 +246,8 @@ class Limits:
             return True
         if assignment.target == held.move.to or {*assignment.target} != {*held.move.former}:
             return True
+        if self.paces.may_give_up(self.world.clock.now - held.since):
+            return True
         # What arrived before it may be carried out after it: its topic may have been in quarantine.
         since = held.since - self.world.ensemble.most_s - REMEMBERED_S
         wishes = self._wished_at.get(at, {}).items()
@@ -281,6 +283,13 @@ class Limits:
     def outcome(self) -> str | None:
         """The errors in what still waits at the end."""
         for at, entry in self._waiting.items():
+            waited_s, is_excused = self.world.clock.now - entry.since, self.world.refusals.excuses(at, Concern.MOVING)
+            if (
+                self.paces.must_have_given_up(waited_s)
+                and not is_excused
+                and at.topic not in self.world.checker.unwanted
+            ):
+                return f"{at} has waited for {waited_s} s, and has not given up: {entry.move}"
             if not self.may_wait(at, entry.move.to):
                 return f"{at} still waits to move to {list(entry.move.to)}, though there is room: {entry.move}"
         names = {name.rpartition("-")[0] for name in self.world.zookeeper.nodes[ROOT].children}

@@ -1,4 +1,4 @@
-"""Do no more moves begin than racks, the changes of a second, and the znodes of topics allow?"""
+"""Do no more moves begin than racks, rates and the znodes of topics allow, and do they give up in time?"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RACKS = ("east", "west")
 WINDOW_S = 5.0
+LATE_S = 120.0
 
 
 class Paces:
@@ -31,6 +32,7 @@ class Paces:
         self.into_rack = random.choice((None, None, 1, 2)) if may_be_set else None
         self.changes_a_second = random.choice((None, None, 1, 3)) if may_be_set else None
         self.wait_for_znodes = may_be_set and random.random() < 0.5
+        self.give_up_s = random.choice((None, None, 20.0, 60.0)) if may_be_set else None
         # By term, when it began moves that copy nothing.
         self._changes: dict[tuple[BrokerId, ControllerEpoch], list[float]] = {}
 
@@ -52,6 +54,18 @@ class Paces:
         """The racks that every controller must know by now: a new one does not know where an absent broker was."""
         since = self.world.clock.now - IN_FLIGHT_S
         return {broker: rack for broker, rack in self.racks().items() if self.world.brokers[broker].is_known(since)}
+
+    def may_give_up(self, waited_s: float) -> bool:
+        """Whether a move may give up that was seen to wait for so long."""
+        if self.give_up_s is None:
+            return False
+        return not self.world.wall_clocks.were_right or waited_s >= self.give_up_s - IN_FLIGHT_S
+
+    def must_have_given_up(self, waited_s: float) -> bool:
+        """Whether a move that has waited for so long must be gone by now."""
+        if self.give_up_s is None or not self.world.wall_clocks.were_right:
+            return False
+        return waited_s > self.give_up_s + LATE_S
 
     # ---- what is decided ------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class WallClocks:
         self.random = world.random
         self._off_s: dict[BrokerId, float] = {}
         self._most_off_s = 0.0
+        self._were_set = False
         self._tokens: dict[str, int] = {}
         for path in (delegation_tokens.ROOT, delegation_tokens.CHANGES):
             world.zookeeper.make_path(path)
@@ -43,6 +44,11 @@ class WallClocks:
     def zero_ms(self, own_id: BrokerId) -> int:
         """The world's start by that clock."""
         return round((ZERO_S + self._off_s.get(own_id, 0.0)) * 1000)
+
+    @property
+    def were_right(self) -> bool:
+        """Whether no machine's clock was ever set."""
+        return not self._were_set
 
     def begin(self) -> None:
         """Brokers write some tokens."""
@@ -64,7 +70,7 @@ class WallClocks:
         own_id = self.random.choice(list(self.world.controllers))
         off_s = self.random.choice((-1, 1)) * self.random.choice(JUMPS_S) * self.random.random()
         self._off_s[own_id] = 0.0 if self.random.random() < 0.2 else off_s
-        self._most_off_s = max(self._most_off_s, off_s)
+        self._most_off_s, self._were_set = max(self._most_off_s, off_s), True
         self.world.say(f"controller {own_id}", f"finds its clock wrong by {self._off_s[own_id]:.0f}s")
 
     def heal(self) -> None:

@@ -379,6 +379,7 @@ class World:
             moves_out_of_broker=self.limits.out,
             moves_into_rack=self.limits.paces.into_rack,
             changes_a_second=self.limits.paces.changes_a_second,
+            moves_give_up_s=self.limits.paces.give_up_s,
             moves_wait_for_znodes=self.limits.paces.wait_for_znodes,
             moves_order=self.limits.order,
             moves_windows=self.limits.gates.windows,

@@ -83,8 +83,8 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     Shape:
         `replicas` is its target; `is_cancel` says that the request only cancelled a move. `is_waiting` says that the
         move is accepted and has not begun. `outcome` is absent while the partition waits or moves, then "completed",
-        "cancelled", "superseded" or "deleted"; `progress` is absent before the first measurement and after the end.
-        `copied_bytes` is the total that its receiving replicas had copied at the end.
+        "cancelled", "superseded", "deleted" or "gave up"; `progress` is absent before the first measurement and after
+        the end. `copied_bytes` is the total that its receiving replicas had copied at the end.
     """
 
     partition: Partition

@@ -11,7 +11,7 @@ from typing import Annotated, Final, NewType
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import Brokers, Id, Partition
+from zk_layout.bounds import Brokers, Id, Millis, Partition
 from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import PartitionId, TopicName, Zxid
 
@@ -35,17 +35,20 @@ class WaitingMovesAddress(Struct, frozen=True, gc=False):
         return f"{ROOT}/{self.topic}-{self.part}"
 
 
-class WaitingMove(Struct, frozen=True):
+class WaitingMove(Struct, frozen=True, omit_defaults=True):
     """A move that waits.
 
     Shape:
         `to` are the replicas to move to, `former` those at which the partition was aimed when the move was accepted.
-        Moves begin in the order of `order`.
+        Moves begin in the order of `order`. `since_ms` is when it was accepted, where moves give up after some time.
+    Units:
+        `since_ms` is in Unix milliseconds.
     """
 
     to: Brokers
     former: Brokers
     order: Order
+    since_ms: Millis | None = None
 
 
 class WaitingMoves(Struct, frozen=True):

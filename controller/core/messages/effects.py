@@ -178,6 +178,7 @@ NOTICE_KINDS = (
     "missing records",
     "missing replicas",
     "missing request id",
+    "move gave up",
     "moves held up",
     "odd znode",
     "outdated topic deletion",

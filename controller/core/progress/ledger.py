@@ -39,6 +39,7 @@ FOUND = "found under way"
 
 WAITING, IN_PROGRESS = "waiting", "in progress"
 COMPLETED, CANCELLED, SUPERSEDED, DELETED = "completed", "cancelled", "superseded", "deleted"
+GAVE_UP = "gave up"
 
 
 class Entry(Struct):
@@ -281,7 +282,8 @@ class RequestLedger:
         for asked in tuple(self._of.get(at, ())):
             entry = asked.entries[at]
             if entry.waits_in is not None and _outcome(entry, held, topic) == WAITING:
-                self._settle(at, asked, CANCELLED if is_cancelled else SUPERSEDED, None, now_ms)
+                overruled = CANCELLED if is_cancelled else SUPERSEDED
+                self._settle(at, asked, GAVE_UP if at in self._cluster.gave_up else overruled, None, now_ms)
 
     def granted(self, call: CallId) -> dict[TopicPartition, Entry]:
         """Take the granted parts of a request, all of whose parts are settled."""

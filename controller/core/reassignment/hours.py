@@ -34,13 +34,17 @@ class Hours:
         self._clock_zero_ms = unix_ms - round(out.now * 1000)
         self.look(out)
 
+    def now_ms(self, now: float) -> int:
+        """The Unix time when the machine's clock shows `now`."""
+        return self._clock_zero_ms + round(now * 1000)
+
     def look(self, out: Outbox) -> None:
         """Look at the clock, and have it looked at again when this will change."""
         windows = self._shared.settings.moves_windows
         if not windows:
             self.are_shut = False
             return
-        now_ms = self._clock_zero_ms + round(out.now * 1000)
+        now_ms = self.now_ms(out.now)
         self.are_shut = not is_open(windows, now_ms // 1000)
         change_s = next_change(windows, now_ms // 1000)
         left_s = LOOK_AGAIN_S if change_s is None else change_s - now_ms / 1000

@@ -41,7 +41,9 @@ class ForeignWritesMemory(Struct, frozen=True, eq=False):
 
 
 class QueueMemory(Struct, frozen=True, eq=False):
-    """Written by `MoveQueue`."""
+    """Written by `MoveQueue`, and in `giving_up.py`."""
 
     # The moves that limits keep from beginning.
     waiting: dict[TopicName, dict[PartitionId, Waiter]] = field(default_factory=dict)
+    # Partitions whose move has given up waiting, until another one waits.
+    gave_up: dict[TopicPartition, None] = field(default_factory=dict)

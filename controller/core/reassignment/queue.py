@@ -19,13 +19,14 @@ from controller.core.messages.events import Again, Alarm, ClockShown
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule, topic_room
+from controller.core.reassignment.giving_up import GiveUp, GivingUp
 from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import THE_CLUSTER
 from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
 from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
-from controller.core.reassignment.waiting_text import on_its_way, overtaken, superseded
+from controller.core.reassignment.waiting_text import gave_up, on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
@@ -54,7 +55,7 @@ class Noted(Enum):
 class MoveQueue(TopicDuty):
     """The waiting moves of one term, and the room that moves take."""
 
-    alarms = (TryAside, HoursChange, ChangesAllowed)
+    alarms = (TryAside, HoursChange, ChangesAllowed, GiveUp)
 
     def __init__(self, shared: Shared, memory: QueueMemory) -> None:
         self._shared = shared
@@ -62,6 +63,7 @@ class MoveQueue(TopicDuty):
         self._state = shared.state.waiting
         self._waiting = memory.waiting
         self._turns = Turns(shared, memory.waiting)
+        self._giving_up = GivingUp(shared, memory, self._turns.hours)
         self._leads = not shared.settings.is_observing
         self._is_alarm_set = False
         self._plans: dict[TopicName, Plan] = {}
@@ -119,7 +121,8 @@ class MoveQueue(TopicDuty):
         self._last_order += 1
         former = step.topic.partitions[at.partition].assignment.target
         why = f"{at} waits to move to {listed(target)}: {self._turns.obstacles.reason(at, target)}"
-        self._plan(step).add(at.partition, WaitingMove(target, former, self._last_order), why)
+        move = WaitingMove(target, former, self._last_order, self._giving_up.accept(at))
+        self._plan(step).add(at.partition, move, why)
         return Noted.IN_ZNODES
 
     def _refused(self, at: TopicPartition) -> Refusal | None:
@@ -176,6 +179,7 @@ class MoveQueue(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Take in what takes room, what waits, and what it waits for."""
+        self._giving_up.begin_turn(out.now)
         self._turns.stand_again(self._turns.gates.follow(changes, out))
         self._look_at_racks(self._cluster.brokers if changes.is_beginning else changes.brokers)
         if changes.is_beginning:
@@ -186,6 +190,7 @@ class MoveQueue(TopicDuty):
             self._unread.setdefault(name, {}).update(parts)
         for name in changes.gone_topics:
             self._turns.room.forget(topic_room.room_of(name))
+            self._giving_up.forget_topic(name)
             self._see_all(name, (*self._flying.get(name, ()), *self._waiting.get(name, ())))
         for name in {**changes.gone_topics, **changes.topics} if self._state.parts else ():
             if self._state.of(name) and self._is_another(name, changes):
@@ -250,6 +255,7 @@ class MoveQueue(TopicDuty):
                 if waiter is None or (waiter.to, waiter.order) != (move.to, move.order):
                     self._forget(at)
                     self._remember(at, Waiter(move.to, move.order, Door.REQUEST))
+                    self._giving_up.wait(at, move.since_ms)
                     self._turns.stand(at)
 
     def _look_at_door(self, at: TopicPartition, door: Door) -> None:
@@ -295,6 +301,7 @@ class MoveQueue(TopicDuty):
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed limits. What is in flight goes on, also beyond them."""
         self._turns.adjust(before, out)
+        self._giving_up.adjust(before, out)
         if self._shared.settings.moves_wait_for_znodes != before.moves_wait_for_znodes:
             for name, numbers in self._cluster.moving.items():
                 self._see_all(name, numbers)
@@ -307,6 +314,7 @@ class MoveQueue(TopicDuty):
             return ()
         self._turns.gates.look_for_brokers()
         self._turns.rate.look(out)
+        self._giving_up.look(out)
         self._turns.look_again(out)
         self._turns.gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
@@ -323,6 +331,9 @@ class MoveQueue(TopicDuty):
             return
         if isinstance(alarm, ChangesAllowed):
             self._turns.rate.woke()
+            return
+        if isinstance(alarm, GiveUp):
+            self._giving_up.woke()
             return
         self._is_alarm_set = False
         self._turns.stand_up()
@@ -374,6 +385,10 @@ class MoveQueue(TopicDuty):
             return
         if at in self._turns.called:
             self._begin(step, case, move.to)
+        elif at in self._giving_up.due:
+            text = gave_up(at, move, self._turns.obstacles.reason(at, move.to))
+            self._giving_up.give_up(self._plan(step), at, text)
+            self.drop(step, at, text)
 
     def _begin(self, step: Step, case: Case, target: Replicas) -> None:
         at = case.at
@@ -408,6 +423,7 @@ class MoveQueue(TopicDuty):
                 plan.drop(number, on_its_way(at, move.to))
             else:
                 plan.follow(number, move, assignment.target)
+        step.notices.extend(self._giving_up.notices(plan))
         writes = part_writes(step.topic, plan, self._state, self._cluster)
         step.planned.along.extend(writes)
         step.planned.notes.extend(plan.why)
@@ -428,6 +444,7 @@ class MoveQueue(TopicDuty):
         """See what became of the moves that were to begin: from now on ZooKeeper shows the room they take."""
         plan = self._plans.get(step.name)
         if plan is not None and plan.step is step:
+            self._giving_up.settled(plan, outcome)
             self._end(step.name)
 
     def _end(self, name: TopicName) -> None:
@@ -459,6 +476,7 @@ class MoveQueue(TopicDuty):
 
     def _forget(self, at: TopicPartition) -> None:
         self._turns.forget(at)
+        self._giving_up.forget(at)
         of_topic = self._waiting.get(at.topic)
         if of_topic is not None:
             gone = of_topic.pop(at.partition, None)

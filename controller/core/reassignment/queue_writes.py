@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.state.topics import TopicView
@@ -26,7 +27,7 @@ class Plan(Struct, eq=False):
     Shape:
         `changed` maps partitions to the move for which they wait from now on, None if they do not. For moves of those
         `begun` room is kept. `why` has one sentence for each change that no other decision explains. `left_bytes` are
-        left for moves in the topic's znode; None if that was not counted yet.
+        left for moves in the topic's znode; None if that was not counted yet. Those `given_up` have waited too long.
     """
 
     step: Step
@@ -34,6 +35,7 @@ class Plan(Struct, eq=False):
     begun: dict[TopicPartition, None] = field(default_factory=dict)
     why: list[str] = field(default_factory=list)
     left_bytes: int | None = None
+    given_up: dict[TopicPartition, str] = field(default_factory=dict)
 
     def add(self, number: PartitionId, move: WaitingMove, why: str) -> None:
         """Let a partition wait for this move."""
@@ -48,7 +50,7 @@ class Plan(Struct, eq=False):
 
     def follow(self, number: PartitionId, move: WaitingMove, former: Replicas) -> None:
         """Let a partition wait on, which this step moves for another reason."""
-        self.changed[number] = WaitingMove(move.to, former, move.order)
+        self.changed[number] = replace(move, former=former)
 
 
 def is_readable(state: WaitingZnodes, address: WaitingMovesAddress, cluster: Cluster) -> bool:

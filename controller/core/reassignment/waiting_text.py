@@ -72,6 +72,11 @@ def overtaken(at: TopicPartition, move: WaitingMove, target: Replicas) -> str:
     return f"{what}: meanwhile another process has moved it to {listed(target)}"
 
 
+def gave_up(at: TopicPartition, move: WaitingMove, reason: str) -> str:
+    """Why a move is dropped that has waited too long."""
+    return f"{at} gives up waiting to move to {listed(move.to)} after reassignment.moves.give.up.ms: {reason}"
+
+
 def on_its_way(at: TopicPartition, to: Replicas) -> str:
     """Why a move is dropped that needs nothing more."""
     return f"{at} no longer waits to move to {listed(to)}: it is there, or on its way"

@@ -78,6 +78,7 @@ class Cluster:
         self.gathering = remembered.gathering
         self.legacy = remembered.legacy
         self.waiting = remembered.waiting
+        self.gave_up = remembered.gave_up
         self.asked_by_child = remembered.asked_by_child
         self.overwritten = remembered.overwritten
         self.preferring = remembered.preferring

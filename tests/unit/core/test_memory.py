@@ -31,7 +31,7 @@ OWNERS = {
     "BrokersMemory": "brokers/*.py",
     "MovesMemory": "reassignment/moves.py reassignment/removal.py",
     "LegacyMemory": "reassignment/legacy_znode.py",
-    "QueueMemory": "reassignment/queue.py",
+    "QueueMemory": "reassignment/queue.py reassignment/giving_up.py",
     "FolderMemory": "reassignment/folder.py",
     "ForeignWritesMemory": "reassignment/foreign_writes.py",
     "ElectionsMemory": "elections/*.py",

@@ -198,6 +198,7 @@ OTHERS: Mapping[str, Any] = {
     "imbalance_percentage": 1,
     "min_insync_replicas": 2,
     "moves_at_once": 1,
+    "moves_give_up_s": 1.0,
     "moves_into_broker": 1,
     "moves_into_rack": 1,
     "moves_need_brokers": True,

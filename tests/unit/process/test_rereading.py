@@ -200,6 +200,7 @@ WHERE: Mapping[str, Callable[[Process], object]] = {
     "reassignment.deletion.patience.ms": of_machine("deletion_patience_s"),
     "reassignment.moves.at.once": of_machine("moves_at_once"),
     "reassignment.changes.per.second": of_machine("changes_a_second"),
+    "reassignment.moves.give.up.ms": of_machine("moves_give_up_s"),
     "reassignment.moves.into.rack": of_machine("moves_into_rack"),
     "reassignment.moves.wait.for.znodes": of_machine("moves_wait_for_znodes"),
     "reassignment.moves.into.broker": of_machine("moves_into_broker"),

@@ -1,0 +1,131 @@
+"""Which moves have waited too long to begin?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from controller.core.messages.effects import Notice
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
+from controller.core.reassignment.hours import Hours
+from controller.core.reassignment.memory import QueueMemory
+from controller.core.reassignment.queue_writes import Plan
+from controller.core.settings import MachineSettings
+from controller.core.state.waiting_znodes import Door
+from controller.core.transactions.proposal import Outcome, is_unwritten
+from controller.core.turn.shared import Shared
+from zk_layout.ids import TopicName, TopicPartition
+
+KIND = "move gave up"
+TRIED_AGAIN_S = 10.0
+UNUSED = 100
+
+
+class GiveUp(Alarm, frozen=True):
+    """Some moves have waited too long, or could not be dropped yet."""
+
+
+class GivingUp:
+    """The clients' moves that wait, since when, and which of them have waited too long.
+
+    Units:
+        Unix milliseconds, by the clock of `hours`.
+    """
+
+    def __init__(self, shared: Shared, memory: QueueMemory, hours: Hours) -> None:
+        self._shared = shared
+        self._waiting = memory.waiting
+        self._gave_up = memory.gave_up
+        self._hours = hours
+        self._since: dict[TopicPartition, int] = {}
+        self._by_time: list[tuple[int, TopicPartition]] = []
+        self._alarm_at: float | None = None
+        self._now_ms = 0
+        self.due: dict[TopicPartition, None] = {}
+
+    def accept(self, at: TopicPartition) -> int | None:
+        """A move is accepted; returns the time that is to be recorded, None where moves do not give up."""
+        self._gave_up.pop(at, None)
+        return None if self._shared.settings.moves_give_up_s is None else self._now_ms
+
+    def wait(self, at: TopicPartition, since_ms: int | None) -> None:
+        """A move waits; if it is not recorded since when, from now on."""
+        if self._shared.settings.moves_give_up_s is not None:
+            self._since[at] = self._now_ms if since_ms is None else since_ms
+            heappush(self._by_time, (self._since[at], at))
+
+    def forget(self, at: TopicPartition) -> None:
+        """A move waits no longer."""
+        self._since.pop(at, None)
+        self.due.pop(at, None)
+        if len(self._by_time) > 2 * len(self._since) + UNUSED:
+            self._by_time = [(since, at) for at, since in self._since.items()]
+            heapify(self._by_time)
+
+    def forget_topic(self, name: TopicName) -> None:
+        """A topic is gone."""
+        for at in [at for at in self._gave_up if at.topic == name]:
+            del self._gave_up[at]
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Judge all that wait by the changed setting."""
+        if self._shared.settings.moves_give_up_s == before.moves_give_up_s:
+            return
+        self._since, self._by_time, self._alarm_at, self.due = {}, [], None, {}
+        self.begin_turn(out.now)
+        for at in self._asked_for():
+            move = self._shared.cluster.waiting_move(at)
+            self.wait(at, None if move is None else move.since_ms)
+
+    def _asked_for(self) -> Iterator[TopicPartition]:
+        for name, waiting in self._waiting.items():
+            yield from (TopicPartition(name, n) for n, waiter in waiting.items() if waiter.door is Door.REQUEST)
+
+    # ---- what is dropped ------------------------------------------------------------------------------------
+
+    def give_up(self, plan: Plan, at: TopicPartition, why: str) -> None:
+        """A step drops a move."""
+        plan.given_up[at] = why
+        self._gave_up[at] = None
+
+    def notices(self, plan: Plan) -> Iterator[Notice]:
+        """What operators learn of the moves that a step drops."""
+        if plan.given_up:
+            more = f" (and {len(plan.given_up) - 1} more of its topic)" if len(plan.given_up) > 1 else ""
+            yield Notice(KIND, f"{next(iter(plan.given_up.values()))}{more}")
+
+    def settled(self, plan: Plan, outcome: Outcome) -> None:
+        """What a refused step was to drop still waits."""
+        for at in plan.given_up if is_unwritten(outcome) else ():
+            self._gave_up.pop(at, None)
+
+    # ---- when -----------------------------------------------------------------------------------------------
+
+    def begin_turn(self, now: float) -> None:
+        """Look at the clock, by which this turn's moves are accepted."""
+        self._now_ms = self._hours.now_ms(now)
+
+    def look(self, out: Outbox) -> None:
+        """Have the topics decided of what has waited too long, and set the next alarm."""
+        limit_s = self._shared.settings.moves_give_up_s
+        if limit_s is None:
+            return
+        limit_ms = round(limit_s * 1000)
+        while self._by_time and self._by_time[0][0] + limit_ms <= self._now_ms:
+            since, at = heappop(self._by_time)
+            if self._since.get(at) == since and at not in self.due:
+                self.due[at] = None
+                self._shared.agenda.add(at.topic, (at.partition,))
+        wanted = [out.now + TRIED_AGAIN_S] if self.due else []
+        if self._by_time:
+            wanted.append(out.now + (self._by_time[0][0] + limit_ms - self._now_ms) / 1000 + 0.001)
+        if wanted and (self._alarm_at is None or min(wanted) < self._alarm_at):
+            self._alarm_at = min(wanted)
+            out.wake(GiveUp(), self._alarm_at)
+
+    def woke(self) -> None:
+        """The alarm rang: what could not be dropped is decided again."""
+        self._alarm_at = None
+        for at in self.due:
+            self._shared.agenda.add(at.topic, (at.partition,))
