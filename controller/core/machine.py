@@ -177,7 +177,13 @@ class Machine:
                 self._transactions.failed(commit, None, out)
             case events.Fenced():
                 out.step_down("another controller has raised the controller epoch")
-            case events.Acknowledged() | events.LogDirsDescribed() | events.Surveyed() | events.ClockShown():
+            case (
+                events.Acknowledged()
+                | events.LogDirsDescribed()
+                | events.BrokerConfigDescribed()
+                | events.Surveyed()
+                | events.ClockShown()
+            ):
                 for duty in self._duties:
                     self._quarantine.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
             case events.Asked():

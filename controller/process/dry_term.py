@@ -111,7 +111,15 @@ class DryTerm:
             effects.Measured: self._measured,
             effects.StepDown: lambda effect: self._broken(RuntimeError(effect.reason)),
             **dict.fromkeys(
-                (effects.Connect, effects.Disconnect, effects.Recorded, effects.Decided, effects.Drained), _nothing
+                (
+                    effects.Connect,
+                    effects.Disconnect,
+                    effects.DescribeBrokerConfig,  # only before a throttled move begins
+                    effects.Recorded,
+                    effects.Decided,
+                    effects.Drained,
+                ),
+                _nothing,
             ),
             **dict.fromkeys((effects.RequestAccounted, effects.MoveAccounted), _nothing),
         }

@@ -11,6 +11,7 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
+from controller.brokers.configs import BrokerConfigs
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
@@ -87,6 +88,16 @@ class Inspector(Protocol):
         """Stop querying."""
 
 
+class ConfigInspector(Protocol):
+    """Queries brokers for settings of their own: `controller.brokers.configs.BrokerConfigs`."""
+
+    def describe(self, asked: effects.DescribeBrokerConfig) -> None:
+        """Query one broker."""
+
+    async def close(self) -> None:
+        """Stop querying."""
+
+
 def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes, state: ClusterState) -> Machine:
     """The machine of a term."""
     return Machine(settings, epoch, SeededRandom(seed), state=state)
@@ -113,6 +124,11 @@ def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
     client_id = f"controller-{parts.machine_settings.own_id}"
     version = parts.protocol.describe_log_dirs
     return LogDirs(parts.inter_broker_listener, version, client_id, emit, dialer=parts.dialer)
+
+
+def new_broker_configs(parts: TermParts, emit: Callable[[Event], None]) -> ConfigInspector:
+    """The queries for settings of brokers."""
+    return BrokerConfigs(parts.inter_broker_listener, emit, dialer=parts.dialer)
 
 
 class Quotas(Protocol):
@@ -156,6 +172,7 @@ class TermParts(Struct):
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes, ClusterState], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
+    new_broker_configs: Callable[[TermParts, Callable[[Event], None]], ConfigInspector] = new_broker_configs
     random_bytes: Callable[[int], bytes] = os.urandom
     wall_clock: Callable[[], float] = time.time
 
@@ -187,6 +204,7 @@ class Term:
         )
         self.links = parts.new_links(parts, self.emit, self._broken)
         self._log_dirs = parts.new_log_dirs(parts, self.emit)
+        self._broker_configs = parts.new_broker_configs(parts, self.emit)
         self._audit = AuditTrail(asyncio.get_running_loop().call_later)
         self._pump = Pump(
             self.machine,
@@ -200,6 +218,7 @@ class Term:
                 effects.Disconnect: self.links.disconnect,
                 effects.Tell: self.links.tell,
                 effects.DescribeLogDirs: self._log_dirs.describe,
+                effects.DescribeBrokerConfig: self._broker_configs.describe,
                 effects.Answer: parts.answer,
                 effects.Notice: self._notice,
                 effects.Measured: parts.counter.measured,
@@ -252,6 +271,7 @@ class Term:
             _log.warning("some brokers have not acknowledged all commands", waited_s=self._parts.drain_timeout_s)
         await self.links.close()
         await self._log_dirs.close()
+        await self._broker_configs.close()
         self._audit.close()
         for task in self._tasks:
             task.cancel()

@@ -28,6 +28,7 @@ RACKS = "controller/core/reassignment/racks.py"
 RATE = "controller/core/reassignment/rate.py"
 GIVING_UP = "controller/core/reassignment/giving_up.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
+THROTTLES = "controller/core/reassignment/throttles.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
 STATUS_ZNODES = "controller/core/progress/status_znodes.py"
@@ -316,6 +317,14 @@ MUTANTS = (
         "if newest is None and is_newer(fact",
         (unit("throttles"),),
         unseen="two reads of the same settings are under way in one world of 2,000",
+    ),
+    Mutant(
+        "writes a broker's rate before the lists that it is to show to be in force",
+        THROTTLES,
+        "if self._asked[call].is_listed)",
+        ")",
+        (unit("throttles"),),
+        unseen="no simulated broker copies faster",
     ),
     Mutant(
         "lets a move that needs several places be passed over for ever",

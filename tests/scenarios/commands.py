@@ -58,6 +58,7 @@ from zk_layout.znodes.configs import Config
 from zk_layout.znodes.notifications import ConfigChange, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.quotas import QuotaEntity
+from zk_layout.znodes.throttles import FOLLOWER_RATE
 from zk_layout.znodes.topics import Assignment, Topic
 
 LEGACY = "/admin/reassign_partitions"
@@ -370,6 +371,14 @@ def _ask_status(theatre: Theatre, request: str) -> None:
     theatre.ask(ListReassignments((), RequestId(int(request))))
 
 
+def _shown(theatre: Theatre, broker: str, rate: str = "") -> None:
+    """`shown 3 5`: whatever is written, a broker shows this throttled rate; without one, none; `written`: as before."""
+    shown = {FOLLOWER_RATE: rate} if rate else {}
+    theatre.shown[BrokerId(int(broker))] = shown
+    if rate == "written":
+        del theatre.shown[BrokerId(int(broker))]
+
+
 def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
     """`sizes orders-0 1=4000000 3=1000000`: how many bytes of it lie on the brokers' disks."""
     for broker, size in _options(words).items():
@@ -592,6 +601,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "ask forced cancel": _ask_cancel(Mode.FORCED),
     "ask list": _ask_list,
     "ask status": _ask_status,
+    "shown": _shown,
     "sizes": _sizes,
     "ask metadata": _ask_metadata,
     "ask cluster": _ask_cluster,

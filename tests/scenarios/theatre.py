@@ -16,6 +16,7 @@ from controller.core.messages.effects import (
     Connect,
     Create,
     Delete,
+    DescribeBrokerConfig,
     DescribeLogDirs,
     Disconnect,
     Drained,
@@ -35,6 +36,7 @@ from controller.core.messages.events import (
     Acknowledged,
     Alarm,
     Asked,
+    BrokerConfigDescribed,
     CallId,
     Committed,
     Conflicted,
@@ -62,6 +64,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, S
 from zk_layout.watched import watched
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Endpoint, Registration
+from zk_layout.znodes.configs import BrokerConfigAddress, Config
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.quotas import QuotaEntity
@@ -119,6 +122,7 @@ class Theatre:
         self.without_log: dict[tuple[BrokerId, TopicPartition], LeaderEpoch] = {}
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
+        self.shown: dict[BrokerId, dict[str, str]] = {}
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
         self.bad_disks: dict[BrokerId, frozenset[TopicPartition]] = {}
         self.machine: Machine | None = None
@@ -321,6 +325,8 @@ class Theatre:
             case StepDown(reason):
                 self.say(f"  step down: {reason}")
                 self.machine = None
+            case DescribeBrokerConfig():
+                self._show(effect)
             case ReadAgain(paths):
                 assert self.reader is not None
                 self.reader.read_again(paths)
@@ -358,6 +364,15 @@ class Theatre:
         sizes = {at: held[at] for at in asked.partitions if at in held}
         error = "no answer" if asked.broker in self.mute else None
         self._events.append(LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, error))
+
+    def _show(self, asked: DescribeBrokerConfig) -> None:
+        """As with sizes. A broker has taken in at once what is written, unless it shows something else."""
+        node = self.zookeeper.nodes.get(BrokerConfigAddress(asked.broker).path)
+        config = None if node is None else catalog.decode(BrokerConfigAddress(asked.broker), node.data)
+        written = config.config if isinstance(config, Config) else {}
+        shown = self.shown.get(asked.broker, {key: written[key] for key in asked.keys if key in written})
+        error = "no answer" if asked.broker in self.mute else None
+        self._events.append(BrokerConfigDescribed(asked.broker, asked.broker_epoch, {} if error else shown, error))
 
     def _commit(self, commit: Commit) -> None:
         self.say(f"commit #{commit.commit}  {commit.why[0] if commit.why else ''}".rstrip())

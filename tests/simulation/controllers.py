@@ -25,6 +25,7 @@ from controller.core.messages.effects import (
     Connect,
     Create,
     Delete,
+    DescribeBrokerConfig,
     DescribeLogDirs,
     Disconnect,
     Effect,
@@ -187,6 +188,21 @@ class Inspector:
     def describe(self, asked: DescribeLogDirs) -> None:
         """Ask one broker."""
         self._world.move_requests.describe(asked, self._emit)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class ConfigInspector:
+    """Replaces `controller.brokers.configs`."""
+
+    def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
+        self._world = controller.world
+        self._emit = emit
+
+    def describe(self, asked: DescribeBrokerConfig) -> None:
+        """Ask one broker."""
+        self._world.throttles.describe(asked, self._emit)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -423,6 +439,7 @@ class _Terms(Terms):
             new_machine=lambda _, epoch, __, state: controller.new_machine(epoch, state),
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
+            new_broker_configs=lambda _, emit: ConfigInspector(controller, emit),
             random_bytes=bytes,
             wall_clock=partial(world.wall_clocks.now, own_id),
         )

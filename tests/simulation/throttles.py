@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
+from controller.core.messages.effects import DescribeBrokerConfig
+from controller.core.messages.events import BrokerConfigDescribed, Event
 from controller.core.reassignment.throttle_rules import entries
 from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
@@ -15,9 +18,13 @@ from zk_layout.znodes.throttles import BROKERS, FOLLOWER_RATE, FOLLOWER_REPLICAS
 from zk_layout.znodes.topics import TopicAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.world import World
 
 ONE_WORLD_IN = 5
+# How often a broker shows no rate, how often it answers at all, and within which time.
+SHOWS_NOTHING, ANSWERS, ANSWERS_WITHIN_S = 0.2, 0.95, 2.0
 RATES = (1_000_000, 2_000_000, 5_000_000)
 # Of partitions that no topic has, and rates that no request asks for: they tell another client's settings from ours.
 FOREIGN_LISTS = (None, "", "*", "77:1", "77:1, 78:2")
@@ -35,6 +42,7 @@ class Throttles:
     def __init__(self, world: World) -> None:
         self.world = world
         self.are_used = is_throttled(world.seed)
+        self.random = Random(f"{world.seed}/throttles")
         self.released = 0  # settings that are again as they were
         self._held: dict[str, dict[str, str]] = {}
         self._theirs: dict[str, str | None] = {}  # what someone else has written last
@@ -43,6 +51,21 @@ class Throttles:
         """The throttle of a request, in bytes a second."""
         random = self.world.random
         return random.choice(RATES) if self.are_used and random.random() < 0.7 else None
+
+    def describe(self, asked: DescribeBrokerConfig, emit: Callable[[Event], None]) -> None:
+        """A broker shows its rate a moment later: mostly what is written by then, or nothing, or it does not answer."""
+        at_random = self.random.random()
+
+        def answer() -> None:
+            broker, held = self.world.brokers.get(asked.broker), self._held.get(BrokerConfigAddress(asked.broker).path)
+            if broker is None or broker.model is None or broker.is_cut_off or at_random > ANSWERS:
+                emit(BrokerConfigDescribed(asked.broker, asked.broker_epoch, {}, "no answer"))
+                return
+            shown = {} if held is None or at_random < SHOWS_NOTHING else held
+            values = {key: shown[key] for key in asked.keys if key in shown}
+            emit(BrokerConfigDescribed(asked.broker, asked.broker_epoch, values))
+
+        self.world.clock.after(ANSWERS_WITHIN_S * at_random, answer)
 
     def act(self) -> None:
         """Someone else throttles a topic or a broker, or ends that."""

@@ -146,6 +146,15 @@ class DescribeLogDirs(Struct, frozen=True):
     partitions: tuple[TopicPartition, ...]
 
 
+class DescribeBrokerConfig(Struct, frozen=True):
+    """Ask a broker which values of these settings of its own, changed at run time, are in force."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    keys: tuple[str, ...]
+
+
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
@@ -195,6 +204,7 @@ NOTICE_KINDS = (
     "set aside",
     "stopped journal",
     "unavailable producer ids",
+    "unseen throttle",
     "unknown znode",
     "unreadable znode",
     "withdrawn topic deletion",
@@ -344,6 +354,7 @@ Effect = (
     | Disconnect
     | Tell
     | DescribeLogDirs
+    | DescribeBrokerConfig
     | Answer
     | Wake
     | Notice

@@ -132,6 +132,19 @@ class LogDirsDescribed(Struct, frozen=True):
     error: str | None = None
 
 
+class BrokerConfigDescribed(Struct, frozen=True):
+    """A broker reported settings of its own that were changed at run time; `error` is why it did not.
+
+    Shape:
+        `values` are without those that are not set, or that the broker does not show.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    values: dict[str, str]
+    error: str | None = None
+
+
 class ClockShown(Struct, frozen=True):
     """The present wall-clock time in Unix milliseconds; the clock may be set during a term."""
 
@@ -176,6 +189,7 @@ Event = (
     | Acknowledged
     | Asked
     | LogDirsDescribed
+    | BrokerConfigDescribed
     | ClockShown
     | Woke
     | SettingsChanged

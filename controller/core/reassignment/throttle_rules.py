@@ -15,6 +15,7 @@ from msgspec import Struct
 from zk_layout.znodes.throttles import ThrottledBroker, ThrottledTopic
 
 ALL_REPLICAS = "*"
+RAMP_STEPS = 10
 _READABLE = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
@@ -112,6 +113,19 @@ def broker_wish(record: ThrottledBroker | None, current: str | None, wanted: int
     if is_asked:
         return _limited(current, wanted, yielded)
     return Wish(current, ThrottledBroker(record.prior, None), yielded)
+
+
+def raised(ours: str | None, target: int) -> int | None:
+    """By how much a rate goes up a second, so that it reaches the target within ten; None if it need not rise.
+
+    >>> raised("6000000", 16000000), raised("7", 8), raised("8", 8), raised("9", 8), raised(None, 8)
+    (1000000, 1, None, None, None)
+
+    Brokers average over that time: a raise at once lets through at once what ten seconds of it are worth.
+    """
+    if ours is None or not ours.isascii() or not ours.isdigit() or int(ours) >= target:
+        return None
+    return -((int(ours) - target) // RAMP_STEPS)
 
 
 def _limited(prior: str | None, wanted: int, yielded: str | None = None) -> Wish:

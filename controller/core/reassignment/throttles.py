@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from controller.core.messages.effects import Create, Delete, Set, Write
-from controller.core.messages.events import Again, Alarm, CallId
+from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
-from controller.core.reassignment.throttle_rules import Wish, broker_wish, topic_wish
+from controller.core.reassignment.barrier import FIXED_S, PATIENCE_S, Barrier
+from controller.core.reassignment.throttle_rules import Wish, broker_wish, raised, topic_wish
 from controller.core.state.changes import Changes
 from controller.core.state.throttles import Kept, Throttled
 from controller.core.transactions.proposal import (
@@ -32,7 +34,7 @@ from controller.core.transactions.proposal import (
     Unwritable,
     topic_subject,
 )
-from controller.core.turn.duty import Duty
+from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact
@@ -48,10 +50,9 @@ from zk_layout.znodes.throttles import (
     ThrottledTopicAddress,
 )
 
-# Brokers read notifications of changed settings one after the other: within a second, unless they are overloaded.
-IN_FORCE_AFTER_S = 3.0
 # Each change of a list makes every broker read it again.
 SPACING_S = 1.0
+RAMP_STEP_S = 1.0
 AT_ONCE = 100
 YIELDED = "changed throttle"
 _CHANGE = ConfigChangeAddress("config_change_")
@@ -68,20 +69,38 @@ class _Asked(Struct, eq=False):
     """A request whose moves are to be throttled, until it has its answer.
 
     Shape:
-        `missing` are the topics and brokers whose settings are not written yet. Its moves may begin at `begins_at`.
+        `missing` are the topics and brokers whose settings are not written yet. Of the brokers in `unseen` it is not
+        known that their new rate is in force; each is waited for until its time at the latest. Whatever they show, its
+        moves do not begin before `begins_at`.
     """
 
     lists: dict[TopicName, dict[str, int]]
     missing: dict[Throttled, None]
-    begins_at: float | None = None
+    unseen: dict[BrokerId, float] = field(default_factory=dict)
+    begins_at: float = -inf
     has_begun: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether all its lists are written."""
+        return not any(isinstance(of, str) for of in self.missing)
+
+
+class _Ramp(Struct):
+    """A rate that rises by the same step every second; while it `waits`, the next one is not due yet."""
+
+    target: int
+    step: int
+    next_at: float
+    waits: bool = False
 
 
 class _Memo(Struct, frozen=True, eq=False):
-    """What a proposal is about, and for which requests."""
+    """What a proposal is about, and for which requests; the value of the setting, if that is written."""
 
     of: Throttled
     calls: tuple[CallId, ...]
+    value: str | None
 
 
 class Throttles(Duty):
@@ -93,10 +112,13 @@ class Throttles(Duty):
         self._shared = shared
         self._cluster = shared.cluster
         self._znodes = shared.state.throttles
+        # No broker is older than the protocol between them; a rate is shown from 2.8 on, as topics have ids.
+        self._barrier = Barrier(shared.cluster, do_brokers_show=shared.settings.assigns_topic_ids)
         self._asked: dict[CallId, _Asked] = {}
         self._due: dict[Throttled, None] = {}
         self._lists: dict[TopicName, Mapping[str, int]] = {}
         self._rates: dict[BrokerId, dict[TopicName, int]] = {}
+        self._ramps: dict[BrokerId, _Ramp] = {}
         self._unlisted: dict[TopicName, None] = {}
         self._written_at: dict[TopicName, float] = {}
         self._alarm_at: float | None = None
@@ -145,6 +167,7 @@ class Throttles(Duty):
             if not self._shared.requests.is_open(call):
                 del self._asked[call]
                 self._due.update(dict.fromkeys(asked.lists))
+                self._due.update(asked.missing)  # another request's rate may have waited for its lists
         if records:
             for name in (*changes.partitions, *changes.gone_topics, *changes.waiting):
                 if name in records:
@@ -154,13 +177,25 @@ class Throttles(Duty):
         """Go on: the turn itself is all it asks for."""
         self._alarm_at = None
 
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Take in what a broker shows of its rate."""
+        if isinstance(report, BrokerConfigDescribed):
+            self._barrier.hear(report, out.now)
+
     def announce(self, changes: Changes, out: Outbox) -> None:
         """Let the moves begin whose throttle is in force by now."""
+        self._wake(self._barrier.ask(out), out)
         for call, asked in self._asked.items():
-            if asked.has_begun or asked.begins_at is None:
+            if asked.has_begun or asked.missing:
                 continue
-            if asked.begins_at > out.now:
-                self._wake(asked.begins_at, out)
+            begins_at = asked.begins_at
+            for broker, latest in tuple(asked.unseen.items()):
+                until = min(latest, self._barrier.until(broker))
+                if until <= out.now:
+                    del asked.unseen[broker]
+                begins_at = max(begins_at, until)
+            if begins_at > out.now:
+                self._wake(begins_at, out)
             elif self._start is not None:
                 asked.has_begun = True
                 self._start(call, out)
@@ -169,6 +204,12 @@ class Throttles(Duty):
         """Propose the settings that are due."""
         if self._shared.settings.is_observing:
             return ()
+        for broker, ramp in self._ramps.items():
+            if ramp.waits and ramp.next_at <= out.now:
+                ramp.waits = False
+                self._due[broker] = None
+            elif ramp.waits:
+                self._wake(ramp.next_at, out)
         topics = [of for of in self._due if isinstance(of, str) and not self._is_too_early(of, out)]
         proposals = [self._proposal(name, out) for name in islice(topics, AT_ONCE)]
         # Which rates are needed is known only once all lists are.
@@ -179,6 +220,8 @@ class Throttles(Duty):
         return [proposal for proposal in proposals if proposal is not None]
 
     def _wake(self, at: float, out: Outbox) -> None:
+        if at == inf:
+            return
         if self._alarm_at is None or at < self._alarm_at or self._alarm_at <= out.now:
             self._alarm_at = at
             out.wake(ThrottlesDue(), at)
@@ -189,6 +232,12 @@ class Throttles(Duty):
         calls = tuple(call for call, asked in self._asked.items() if of in asked.missing)
         if isinstance(of, str):
             self._list(of)
+        elif calls:
+            # A broker's rate comes last: when it shows that, it has read the lists as well.
+            calls = tuple(call for call in calls if self._asked[call].is_listed)
+            if not calls:
+                del self._due[of]
+                return None
         if isinstance(of, str) and self._shared.transactions.is_busy(topic_subject(of)):
             return None  # it may be about to be deleted, with its settings
         del self._due[of]
@@ -199,7 +248,7 @@ class Throttles(Duty):
         if kept is not None and record is None:
             self._refuse(calls, f"{_record_of(of).path} is malformed; repair it first", out)
             return None
-        if not calls and self._is_as_wanted(of, record):
+        if not calls and self._is_as_wanted(of, record, out.now):
             self._znodes.forget(_settings_of(of))
             return None
         settings = self._znodes.settings(_settings_of(of))
@@ -215,7 +264,7 @@ class Throttles(Duty):
 
     def _written(self, of: Throttled, settings: Fact, calls: tuple[CallId, ...], out: Outbox) -> Proposal | None:
         """The writes that are missing; without any, the settings are as these requests need them."""
-        wish = self._wish(of, settings, calls)
+        wish = self._wish(of, settings, calls, out.now)
         kept = self._znodes.records.get(of)
         writes = [*_settings_writes(of, settings, wish), *_record_writes(of, wish, kept)]
         is_there = not isinstance(of, str) or of in self._cluster.topics
@@ -223,12 +272,13 @@ class Throttles(Duty):
             text = f"someone else has changed {wish.yielded} in {settings.address.path}: it is left as it is now"
             out.notice(YIELDED, text)
         if not writes:
-            self._note_written(of, calls, out)
+            self._note_written(_Memo(of, calls, None), out)
             return None
         holds = (topic_subject(of),) if isinstance(of, str) else ()
-        return Proposal(_subject(of), (Atom(tuple(writes), (_why(of, wish),)),), holds, _Memo(of, calls))
+        value = wish.value if any(write.address == settings.address for write in writes) else None
+        return Proposal(_subject(of), (Atom(tuple(writes), (_why(of, wish),)),), holds, _Memo(of, calls, value))
 
-    def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId]) -> Wish:
+    def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId], now: float) -> Wish:
         config = settings.value.config if isinstance(settings.value, Config) else {}
         kept = self._znodes.records.get(of)
         record = None if kept is None else kept.value
@@ -237,14 +287,14 @@ class Throttles(Duty):
             asked = {entry for call in calls for entry in self._asked[call].lists.get(of, ())}
             return topic_wish(record, config.get(FOLLOWER_REPLICAS), self._lists.get(of, {}), asked)
         assert record is None or isinstance(record, ThrottledBroker)
-        return broker_wish(record, config.get(FOLLOWER_RATE), self._rate(of), is_asked=bool(calls))
+        return broker_wish(record, config.get(FOLLOWER_RATE), self._rate_now(of, record, now), is_asked=bool(calls))
 
-    def _is_as_wanted(self, of: Throttled, record: ThrottledTopic | ThrottledBroker | None) -> bool:
+    def _is_as_wanted(self, of: Throttled, record: ThrottledTopic | ThrottledBroker | None, now: float) -> bool:
         """Whether nothing has to be written, as far as our record says."""
         if isinstance(of, str):
             wanted = self._lists.get(of, {})
             return record is None if not wanted else isinstance(record, ThrottledTopic) and record.ours == wanted
-        rate = self._rate(of)
+        rate = self._rate_now(of, record if isinstance(record, ThrottledBroker) else None, now)
         if rate is None or not isinstance(record, ThrottledBroker):
             return record is None
         return record.ours is None or broker_wish(record, record.ours, rate, is_asked=False).record == record
@@ -295,6 +345,19 @@ class Throttles(Duty):
     def _rate(self, broker: BrokerId) -> int | None:
         return min(self._rates.get(broker, {}).values(), default=None)
 
+    def _rate_now(self, broker: BrokerId, record: ThrottledBroker | None, now: float) -> int | None:
+        """The rate for the next second: down at once, up step by step, from what is there, whoever wrote it."""
+        target, ours = self._rate(broker), None if record is None else record.ours
+        step = None if target is None else raised(ours, target)
+        if target is None or ours is None or step is None:
+            self._ramps.pop(broker, None)
+            return target
+        ramp = self._ramps.get(broker)
+        if ramp is None or ramp.target != target:
+            ramp = _Ramp(target, step, now) if ramp is None else _Ramp(target, step, ramp.next_at, ramp.waits)
+            self._ramps[broker] = ramp
+        return int(ours) if ramp.next_at > now else min(target, int(ours) + ramp.step)
+
     def _is_needed(self, name: TopicName, entry: str) -> bool:
         """Whether a replica still receives, or waits to."""
         number, broker = PartitionId(int(entry.partition(":")[0])), _broker_of(entry)
@@ -317,7 +380,9 @@ class Throttles(Duty):
             case Accepted():
                 if isinstance(memo.of, str):
                     self._written_at[memo.of] = out.now
-                self._note_written(memo.of, memo.calls, out)
+                if not isinstance(memo.of, str) and (ramp := self._ramps.get(memo.of)) is not None:
+                    ramp.next_at, ramp.waits = out.now + RAMP_STEP_S, True
+                self._note_written(memo, out)
             case Refused(is_waiting=True):
                 self._refuse(memo.calls, f"ZooKeeper refuses to write {_settings_of(memo.of).path}", out)
                 return
@@ -334,12 +399,28 @@ class Throttles(Duty):
         assert isinstance(memo, _Memo)
         self._due[memo.of] = None
 
-    def _note_written(self, of: Throttled, calls: Collection[CallId], out: Outbox) -> None:
-        for asked in (self._asked[call] for call in calls if call in self._asked):
+    def _note_written(self, memo: _Memo, out: Outbox) -> None:
+        of, waiting = memo.of, [self._asked[call] for call in memo.calls if call in self._asked]
+        for asked in waiting:
             asked.missing.pop(of, None)
-            if not asked.missing and asked.begins_at is None:
-                asked.begins_at = out.now + IN_FORCE_AFTER_S
-                self._wake(asked.begins_at, out)
+            if isinstance(of, str) and asked.is_listed:
+                self._due.update(asked.missing)
+            if not asked.missing:
+                self._wake(out.now, out)
+        if not isinstance(of, str) and self._cluster.is_registered(of):
+            self._await(of, memo.value, waiting, out.now)
+
+    def _await(self, broker: BrokerId, value: str | None, waiting: Collection[_Asked], now: float) -> None:
+        """Wait until a broker has read its settings, which it shows by a new rate."""
+        if value is not None and waiting:
+            self._barrier.expect(broker, value, now)
+        elif value is not None:
+            self._barrier.rewritten(broker, value)
+        for asked in waiting:
+            if value is None:
+                asked.begins_at = now + FIXED_S
+            else:
+                asked.unseen[broker] = now + PATIENCE_S
 
     def _refuse(self, calls: Collection[CallId], why: str, out: Outbox) -> None:
         for call in calls:

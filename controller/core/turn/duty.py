@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from controller.core.messages.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
+from controller.core.messages.events import (
+    Acknowledged,
+    Alarm,
+    Asked,
+    BrokerConfigDescribed,
+    ClockShown,
+    LogDirsDescribed,
+    Surveyed,
+)
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import Request
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes, OpenChanges
 from controller.core.transactions.proposal import Outcome, Proposal
 
-Report = Acknowledged | LogDirsDescribed | Surveyed | ClockShown
+Report = Acknowledged | LogDirsDescribed | BrokerConfigDescribed | Surveyed | ClockShown
 
 
 class Duty:
