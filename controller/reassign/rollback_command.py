@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from controller.reassign.answer import Answer
 from controller.reassign.client_properties import read_client_properties
-from controller.reassign.cluster import Cluster
+from controller.reassign.cluster import Cluster, Listing
 from controller.reassign.connecting import Connection, connect, connect_zookeeper
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import NO_REASON_KEPT, by_partition
@@ -24,17 +24,22 @@ from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 from zk_layout.ids import RequestId
 from zk_layout.znodes.move_records import mistake_in_reason
 
+KAFKAS = (
+    "nothing was done: Kafka's controller leads, which throttles no request; leave --throttle out, or throttle brokers "
+    "and topics by their settings"
+)
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class Asked(Struct, frozen=True):
-    """What is to be taken back, and how far; without `plan_hash` the plan is only shown."""
+    """What is to be taken back, how far, and how fast; without `plan_hash` the plan is only shown."""
 
     request: RequestId
     connection: Connection
     plan_hash: str | None
     is_partial: bool
     reason: str | None
+    throttle: int | None
 
 
 @click.command()
@@ -47,6 +52,12 @@ class Asked(Struct, frozen=True):
 @click.option("--execute", metavar="HASH", help="Do it, if the plan is still the one that was shown with this hash.")
 @click.option("--partial", is_flag=True, help="With --execute: although some moves cannot be taken back.")
 @click.option("--reason", metavar="TEXT", help="With --execute: why; kept with the request, if this controller leads.")
+@click.option(
+    "--throttle",
+    type=click.IntRange(min=1),
+    metavar="BYTES/S",
+    help="With --execute: for each receiving broker.",
+)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rollback(request: int, output: str, **given: object) -> None:
     """Take the moves of REQUEST back: each partition to the replicas that it had before.
@@ -91,6 +102,8 @@ def _read(request: RequestId, given: dict[str, object]) -> Asked:
         mistakes.append("--reason goes with --execute")
     if reason is not None and (mistake := mistake_in_reason(reason)) is not None:
         mistakes.append(f"--reason {mistake}")
+    if given["throttle"] is not None and given["execute"] is None:
+        mistakes.append("--throttle goes with --execute")
     if mistakes:
         raise Unusable(as_lines(mistakes))
     properties = InputFile(given["command_config"]) if isinstance(given["command_config"], Path) else None
@@ -104,7 +117,8 @@ def _read(request: RequestId, given: dict[str, object]) -> Asked:
         timeout_ms=given["timeout"] if isinstance(given["timeout"], int) else None,
     )
     plan_hash = given["execute"] if isinstance(given["execute"], str) else None
-    return Asked(request, connection, plan_hash, bool(given["partial"]), reason)
+    throttle = given["throttle"] if isinstance(given["throttle"], int) else None
+    return Asked(request, connection, plan_hash, is_partial=bool(given["partial"]), throttle=throttle, reason=reason)
 
 
 def _run(asked: Asked, answer: Answer) -> None:
@@ -114,9 +128,12 @@ def _run(asked: Asked, answer: Answer) -> None:
         to = Connection(servers, command_config=asked.connection.command_config, timeout_ms=asked.connection.timeout_ms)
         cluster = connect(to, answer)
         try:
-            plan = _plan(zookeeper, cluster, found)
+            listing = cluster.listing()
+            plan = _plan(zookeeper, cluster, listing, found)
             _show(found, plan, asked, answer)
             if asked.plan_hash is not None:
+                if asked.throttle is not None and listing.controller is None:
+                    raise Refused(KAFKAS)
                 _execute(cluster, plan, asked, answer)
         finally:
             cluster.close()
@@ -124,8 +141,8 @@ def _run(asked: Asked, answer: Answer) -> None:
         zookeeper.close()
 
 
-def _plan(zookeeper: ZooKeeperCluster, cluster: Cluster, found: Recorded) -> Undo:
-    listing, nodes = cluster.listing(), cluster.nodes()
+def _plan(zookeeper: ZooKeeperCluster, cluster: Cluster, listing: Listing, found: Recorded) -> Undo:
+    nodes = cluster.nodes()
     topics = topics_now(zookeeper, sorted({name for part in found.parts for name in part.topics}))
     return undo(found.request, found.parts, topics, listing, nodes)
 
@@ -166,8 +183,8 @@ def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer) -> None
     if reason is not None and cluster.listing(()).controller is None:
         answer.warn(NO_REASON_KEPT)
         reason = None
-    answered = cluster.alter(plan.targets, reason=reason)
-    answer.document |= {"request_id": answered.request_id, "refused": {}}
+    answered = cluster.alter(plan.targets, throttle=asked.throttle, reason=reason)
+    answer.document |= {"request_id": answered.request_id, "refused": {}, "throttle": asked.throttle}
     number = f" {answered.request_id}" if answered.request_id is not None else ""
     if len(answered.refused) < len(plan.backs):
         answer.say(f"Request{number} takes them back. Follow it with: kafka-zk-controller reassign --progress")

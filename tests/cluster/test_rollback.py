@@ -87,11 +87,16 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         code, refused = rollback(cluster_3_9, EXECUTE, moved, plan_hash=shown["hash"])
         assert (code, refused["error"].partition(":")[0]) == (1, "nothing was done")
 
-        code, done = rollback(cluster_3_9, EXECUTE, moved, "--partial", plan_hash=shown["hash"])
+        before = zk.exists("/config/brokers/1")
+        partly = ("--partial", "--throttle", "50000000")
+        code, done = rollback(cluster_3_9, EXECUTE, moved, *partly, plan_hash=shown["hash"])
 
         assert done["request_id"] > moved
         _, again = rollback(cluster_3_9, SHOW, done["request_id"])
         assert again["request"]["reason"] == "disks of rack b"
+        after = zk.exists("/config/brokers/1")
+        assert after is not None
+        assert before is None or after.mzxid > before.mzxid, "broker 1 had no rate meanwhile"
         wait_until(lambda: replicas() == {"0": [1, 2], "1": [2, 1], "2": [3, 1]}, "two partitions were back")
         told = {(moved, 0), (moved, 1), (moved, 2), (done["request_id"], 0), (done["request_id"], 2)}
         wait_until(lambda: told <= ended(log).keys(), "the log of moves had them all")
