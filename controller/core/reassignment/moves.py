@@ -34,6 +34,10 @@ from zk_layout.znodes.move_records import mistake_in_reason
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
+_OVERRULED = Refusal(
+    ErrorCode.INVALID_REQUEST, "a later request has overruled this one, which waited for its throttle to be in force"
+)
+
 
 class PatienceOver(Alarm, frozen=True):
     """Some moves have waited long enough for confirmed deletions."""
@@ -95,6 +99,9 @@ class Moves(TopicDuty):
         """Move a partition, redirect its move, or cancel it."""
         wanted, request = item.wanted, self._shared.requests.request(item.call)
         assert isinstance(wanted, PartitionReassignment)
+        if self._throttles.take(item.call, item.at):
+            self._answer(item, _OVERRULED, step, out)
+            return
         mode = Mode(request.mode) if isinstance(request, AlterReassignments) else Mode.SAFE
         number = item.at.partition
         outcome = _unreadable(step, item.at) or alter_reassignments.consider(
@@ -105,7 +112,20 @@ class Moves(TopicDuty):
         verdict: Change | Refusal | Noted | None = outcome
         if self._queue.is_on:
             verdict = self._queue.requested(step, wanted, step.planned.case(number), outcome)
-        self._answer(item, verdict, step, out)
+        self._answer(item, self._overruling(item, wanted, verdict), step, out)
+
+    def _overruling(
+        self, item: Item, wanted: PartitionReassignment, verdict: Change | Refusal | Noted | None
+    ) -> Change | Refusal | Noted | None:
+        """The same, but a cancellation is accepted if all that it ends is a request that waits for its throttle."""
+        is_idle_cancel = (
+            isinstance(verdict, Refusal)
+            and wanted.replicas is None
+            and verdict.error is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        )
+        if isinstance(verdict, Refusal) and not is_idle_cancel:
+            return verdict
+        return None if self._throttles.supersede(item.call, wanted) and is_idle_cancel else verdict
 
     def _answer(self, item: Item, outcome: Change | Refusal | Noted | None, step: Step, out: Outbox) -> None:
         number = item.at.partition

@@ -16,21 +16,28 @@ from math import inf
 
 from msgspec import Struct, field
 
-from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.core.reassignment.barrier import FIXED_S, PATIENCE_S, Barrier
 from controller.core.reassignment.throttle_rules import Wish, broker_wish, raised, topic_wish
+from controller.core.reassignment.throttle_writes import (
+    broker_of,
+    reason,
+    record_of,
+    record_writes,
+    settings_of,
+    settings_writes,
+    subject_of,
+)
 from controller.core.state.changes import Changes
-from controller.core.state.throttles import Kept, Throttled
+from controller.core.state.throttles import Throttled
 from controller.core.transactions.proposal import (
     Accepted,
     Atom,
     Outcome,
     Proposal,
     Refused,
-    Subject,
     Unwritable,
     topic_subject,
 )
@@ -38,16 +45,13 @@ from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
-from zk_layout.znodes.configs import BrokerConfigAddress, Config, TopicConfigAddress
-from zk_layout.znodes.notifications import ConfigChange, ConfigChangeAddress
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.configs import Config
 from zk_layout.znodes.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     ThrottledBroker,
-    ThrottledBrokerAddress,
     ThrottledTopic,
-    ThrottledTopicAddress,
 )
 
 # Each change of a list makes every broker read it again.
@@ -55,7 +59,6 @@ SPACING_S = 1.0
 RAMP_STEP_S = 1.0
 AT_ONCE = 100
 YIELDED = "changed throttle"
-_CHANGE = ConfigChangeAddress("config_change_")
 
 Fail = Callable[[CallId, str, Outbox], None]
 Start = Callable[[CallId, Outbox], None]
@@ -69,16 +72,19 @@ class _Asked(Struct, eq=False):
     """A request whose moves are to be throttled, until it has its answer.
 
     Shape:
-        `missing` are the topics and brokers whose settings are not written yet. Of the brokers in `unseen` it is not
-        known that their new rate is in force; each is waited for until its time at the latest. Whatever they show, its
-        moves do not begin before `begins_at`.
+        `targets` are those of its parts that are not decided yet, without those in `superseded`, which a later request
+        has decided otherwise. `missing` are the topics and brokers whose settings are not written yet. Of the brokers
+        in `unseen` it is not known that their new rate is in force; each is waited for until its time at the latest.
+        Whatever they show, its moves do not begin before `begins_at`.
     """
 
+    targets: dict[TopicPartition, Replicas | None]
     lists: dict[TopicName, dict[str, int]]
     missing: dict[Throttled, None]
     unseen: dict[BrokerId, float] = field(default_factory=dict)
     begins_at: float = -inf
     has_begun: bool = False
+    superseded: dict[TopicPartition, None] = field(default_factory=dict)
 
     @property
     def is_listed(self) -> bool:
@@ -141,10 +147,29 @@ class Throttles(Duty):
         if not lists:
             return False
         missing: dict[Throttled, None] = dict.fromkeys(lists)
-        missing |= {_broker_of(entry): None for listed in lists.values() for entry in listed}
-        self._asked[call] = _Asked(lists, missing)
+        missing |= {broker_of(entry): None for listed in lists.values() for entry in listed}
+        targets = {wanted.topic_partition: wanted.replicas for wanted in request.reassignments}
+        self._asked[call] = _Asked(targets, lists, missing)
         self._due.update(self._asked[call].missing)
         return True
+
+    def take(self, call: CallId, at: TopicPartition) -> bool:
+        """Take in that a part is being decided; return whether a later request has overruled it meanwhile."""
+        asked = self._asked.get(call)
+        if asked is None:
+            return False
+        asked.targets.pop(at, None)
+        return at in asked.superseded
+
+    def supersede(self, call: CallId, wanted: PartitionReassignment) -> bool:
+        """Let an accepted part overrule others that came before, and wait; return whether there are any."""
+        at, is_any = wanted.topic_partition, False
+        for earlier, asked in self._asked.items():
+            if earlier < call and at in asked.targets and asked.targets[at] != wanted.replicas:
+                del asked.targets[at]
+                asked.superseded[at] = None
+                is_any = True
+        return is_any
 
     def _receivers(self, wanted: PartitionReassignment) -> Iterator[BrokerId]:
         held = self._cluster.partition(wanted.topic_partition)
@@ -241,22 +266,22 @@ class Throttles(Duty):
         if isinstance(of, str) and self._shared.transactions.is_busy(topic_subject(of)):
             return None  # it may be about to be deleted, with its settings
         del self._due[of]
-        if not self._shared.transactions.may_propose(_subject(of)):
+        if not self._shared.transactions.may_propose(subject_of(of)):
             return None  # its outcome, or the end of its wait, makes it due again
         kept = self._znodes.records.get(of)
         record = None if kept is None else kept.value
         if kept is not None and record is None:
-            self._refuse(calls, f"{_record_of(of).path} is malformed; repair it first", out)
+            self._refuse(calls, f"{record_of(of).path} is malformed; repair it first", out)
             return None
         if not calls and self._is_as_wanted(of, record, out.now):
-            self._znodes.forget(_settings_of(of))
+            self._znodes.forget(settings_of(of))
             return None
-        settings = self._znodes.settings(_settings_of(of))
+        settings = self._znodes.settings(settings_of(of))
         if settings is None:
-            self._znodes.want(_settings_of(of))
-            out.read([_settings_of(of)])
+            self._znodes.want(settings_of(of))
+            out.read([settings_of(of)])
             return None
-        self._znodes.forget(_settings_of(of))  # they are read again before the next write: others change them, too
+        self._znodes.forget(settings_of(of))  # they are read again before the next write: others change them, too
         if isinstance(settings.value, Malformed):
             self._refuse(calls, f"{settings.address.path} cannot be read: {settings.value.reason}", out)
             return None
@@ -266,7 +291,7 @@ class Throttles(Duty):
         """The writes that are missing; without any, the settings are as these requests need them."""
         wish = self._wish(of, settings, calls, out.now)
         kept = self._znodes.records.get(of)
-        writes = [*_settings_writes(of, settings, wish), *_record_writes(of, wish, kept)]
+        writes = [*settings_writes(of, settings, wish), *record_writes(of, wish, kept)]
         is_there = not isinstance(of, str) or of in self._cluster.topics
         if wish.yielded is not None and is_there:
             text = f"someone else has changed {wish.yielded} in {settings.address.path}: it is left as it is now"
@@ -276,7 +301,7 @@ class Throttles(Duty):
             return None
         holds = (topic_subject(of),) if isinstance(of, str) else ()
         value = wish.value if any(write.address == settings.address for write in writes) else None
-        return Proposal(_subject(of), (Atom(tuple(writes), (_why(of, wish),)),), holds, _Memo(of, calls, value))
+        return Proposal(subject_of(of), (Atom(tuple(writes), (reason(of, wish),)),), holds, _Memo(of, calls, value))
 
     def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId], now: float) -> Wish:
         config = settings.value.config if isinstance(settings.value, Config) else {}
@@ -323,9 +348,9 @@ class Throttles(Duty):
             listed |= asked.lists.get(name, {})
         lowest: dict[BrokerId, int] = {}
         for entry, rate in listed.items():
-            broker = _broker_of(entry)
+            broker = broker_of(entry)
             lowest[broker] = min(rate, lowest.get(broker, rate))
-        for broker in {**dict.fromkeys(map(_broker_of, self._lists.get(name, ()))), **lowest}:
+        for broker in {**dict.fromkeys(map(broker_of, self._lists.get(name, ()))), **lowest}:
             self._note_rate(broker, name, lowest.get(broker))
         self._lists[name] = listed
         if not listed:
@@ -360,7 +385,7 @@ class Throttles(Duty):
 
     def _is_needed(self, name: TopicName, entry: str) -> bool:
         """Whether a replica still receives, or waits to."""
-        number, broker = PartitionId(int(entry.partition(":")[0])), _broker_of(entry)
+        number, broker = PartitionId(int(entry.partition(":")[0])), broker_of(entry)
         at = TopicPartition(name, number)
         held = self._cluster.partition(at)
         if held is None:
@@ -384,7 +409,7 @@ class Throttles(Duty):
                     ramp.next_at, ramp.waits = out.now + RAMP_STEP_S, True
                 self._note_written(memo, out)
             case Refused(is_waiting=True):
-                self._refuse(memo.calls, f"ZooKeeper refuses to write {_settings_of(memo.of).path}", out)
+                self._refuse(memo.calls, f"ZooKeeper refuses to write {settings_of(memo.of).path}", out)
                 return
             case Unwritable(message):
                 self._refuse(memo.calls, message, out)
@@ -426,59 +451,3 @@ class Throttles(Duty):
         for call in calls:
             if self._fail is not None:
                 self._fail(call, f"nothing was moved, because the throttle cannot be set: {why}", out)
-
-
-def _settings_writes(of: Throttled, settings: Fact, wish: Wish) -> Iterator[Write]:
-    """The settings with what is wished, and the notification for brokers; nothing if they are so already."""
-    key = FOLLOWER_REPLICAS if isinstance(of, str) else FOLLOWER_RATE
-    config = settings.value.config if isinstance(settings.value, Config) else {}
-    if config.get(key) == wish.value:
-        return
-    wished = {name: value for name, value in config.items() if name != key}
-    if wish.value is not None:
-        wished = {**config, key: wish.value}
-    if settings.stat is None:
-        yield Create(settings.address, Config(wished))
-    else:
-        yield Set(settings.address, Config(wished), settings.stat.version)
-    path = f"topics/{of}" if isinstance(of, str) else f"brokers/{of}"
-    yield Create(_CHANGE, ConfigChange(path), is_sequential=True)
-
-
-def _record_writes(of: Throttled, wish: Wish, kept: Kept | None) -> Iterator[Write]:
-    address = _record_of(of)
-    if kept is None:
-        if wish.record is not None:
-            yield Create(address, wish.record)
-    elif wish.record is None:
-        yield Delete(address, kept.version)
-    elif wish.record != kept.value:
-        yield Set(address, wish.record, kept.version)
-
-
-def _why(of: Throttled, wish: Wish) -> str:
-    if isinstance(wish.record, ThrottledTopic):
-        return f"{len(wish.record.ours)} receiving replicas of topic {of} are throttled"
-    if isinstance(wish.record, ThrottledBroker):
-        return f"broker {of} copies throttled replicas at {wish.value} bytes/s"
-    return f"{_named(of)} is as before its throttled moves"
-
-
-def _subject(of: Throttled) -> Subject:
-    return Subject("throttle of", _named(of))
-
-
-def _named(of: Throttled) -> str:
-    return f"topic {of}" if isinstance(of, str) else f"broker {of}"
-
-
-def _settings_of(of: Throttled) -> TopicConfigAddress | BrokerConfigAddress:
-    return TopicConfigAddress(of) if isinstance(of, str) else BrokerConfigAddress(of)
-
-
-def _record_of(of: Throttled) -> ThrottledTopicAddress | ThrottledBrokerAddress:
-    return ThrottledTopicAddress(of) if isinstance(of, str) else ThrottledBrokerAddress(of)
-
-
-def _broker_of(entry: str) -> BrokerId:
-    return BrokerId(int(entry.partition(":")[2]))

@@ -223,6 +223,42 @@ def test_of_several_moves_into_a_broker_the_lowest_rate_counts_until_it_is_over(
     assert_nothing_is_left(play)
 
 
+@pytest.mark.parametrize(
+    ("later", "replicas", "answers"),
+    [
+        ("ask cancel orders-0", [1, 2], ("INVALID_REQUEST", "NONE")),
+        ("ask reassign orders-0 to=4,2", [4, 2, 1], ("INVALID_REQUEST", "NONE")),
+        ("ask reassign throttle=5 orders-0 to=4,2", [4, 2, 1], ("NONE", "NONE")),
+        ("ask reassign orders-0 to=3,2", [3, 2, 1], ("NONE", "NONE")),
+        ("ask reassign orders-0 to=77", [3, 2, 1], ("NONE", "INVALID_REPLICA_ASSIGNMENT")),
+    ],
+)
+def test_a_later_request_is_not_overruled_by_one_that_waits_for_its_throttle(
+    later: str, replicas: list[int], answers: tuple[str, str]
+) -> None:
+    play = Play(*CLUSTER, "shown 3 7", "shown 4 7", "elect")
+    play.do(MOVE, "time +1s")
+
+    said = play.do(later, "time +1s", "shown 3 written", "time +1s", "shown 4 written", "time +1s")
+
+    assert json.loads(str(play.data("/brokers/topics/orders")))["partitions"]["0"] == replicas
+    answered = sorted(line.split()[2].rstrip(":") for line in some(said, "answer orders-0"))
+    assert answered == sorted(answers)
+    play.do(f"isr orders-0 {','.join(map(str, sorted(replicas)))}", "time +20s")
+    assert_nothing_is_left(play)
+
+
+def test_of_two_requests_that_wait_for_their_throttles_the_later_one_counts() -> None:
+    play = Play(*CLUSTER, "shown 3 7", "shown 4 7", "elect")
+
+    said = play.do(MOVE, "ask reassign throttle=5 orders-0 to=4,2", "shown 4 written", "time +1s")
+    assert some(said, "answer orders-0 NONE")
+    said = play.do("shown 3 written", "time +1s")
+
+    assert some(said, "answer orders-0 INVALID_REQUEST: a later request has overruled this one")
+    assert json.loads(str(play.data("/brokers/topics/orders")))["partitions"]["0"] == [4, 2, 1]
+
+
 def rate_of(play: Play) -> int:
     """The rate of broker 3."""
     return int(settings(play, "brokers/3")[FOLLOWER_RATE])
