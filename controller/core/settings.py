@@ -89,7 +89,8 @@ class MachineSettings(Struct, frozen=True):
         replicas is away. `min_insync_replicas` is the value of topics that have none of their own. `moves_order` are
         the policies, of `MOVE_ORDERS`, by which moves that wait begin, chained. Moves that copy begin only within
         `moves_windows`, if there are any. `keeps_move_records`: what each request moved, from where, is kept with its
-        status. `accounts_moves`: each end of a move is an effect.
+        status. `accounts_moves`: each end of a move is an effect. `moves_throttle` is what each receiving broker may
+        copy a second, in bytes, for moves whose request gives no rate; None is no throttle.
     """
 
     own_id: BrokerId
@@ -134,6 +135,7 @@ class MachineSettings(Struct, frozen=True):
     moves_windows: tuple[Window, ...] = ()
     keeps_move_records: bool = False
     accounts_moves: bool = False
+    moves_throttle: int | None = None
 
 
 ADJUSTABLE = frozenset(
@@ -153,6 +155,7 @@ ADJUSTABLE = frozenset(
         "moves_order",
         "moves_out_of_broker",
         "moves_wait_for_znodes",
+        "moves_throttle",
         "moves_windows",
         "quota_window_s",
         "rebalance_every_s",

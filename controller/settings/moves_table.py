@@ -62,6 +62,14 @@ MOVES: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "reassignment.moves.throttle",
+        number(0),
+        0,
+        "How many bytes a second each receiving broker may copy for moves without a throttle of their own: those of "
+        "any tool's requests, and those that a znode asks for, which begin at once. 0: none, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
         "reassignment.moves.order",
         names(*MOVE_ORDERS),
         None,

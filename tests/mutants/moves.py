@@ -321,8 +321,8 @@ MUTANTS = (
     Mutant(
         "writes a broker's rate before the lists that it is to show to be in force",
         THROTTLES,
-        "if self._asked[call].is_listed)",
-        ")",
+        " or self._asked[call].is_listed)",
+        " or True)",
         (unit("throttles"),),
         unseen="no simulated broker copies faster",
     ),

@@ -43,6 +43,7 @@ class Throttles:
         self.world = world
         self.are_used = is_throttled(world.seed)
         self.random = Random(f"{world.seed}/throttles")
+        self.default = self.random.choice((None, *RATES)) if self.are_used else None  # of the settings
         self.released = 0  # settings that are again as they were
         self._held: dict[str, dict[str, str]] = {}
         self._theirs: dict[str, str | None] = {}  # what someone else has written last

@@ -20,6 +20,7 @@ from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed,
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.core.reassignment.barrier import FIXED_S, PATIENCE_S, Barrier
+from controller.core.reassignment.default_throttle import DefaultThrottle
 from controller.core.reassignment.throttle_rules import Wish, broker_wish, raised, topic_wish
 from controller.core.reassignment.throttle_writes import (
     broker_of,
@@ -30,6 +31,7 @@ from controller.core.reassignment.throttle_writes import (
     settings_writes,
     subject_of,
 )
+from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.throttles import Throttled
 from controller.core.transactions.proposal import (
@@ -102,11 +104,16 @@ class _Ramp(Struct):
 
 
 class _Memo(Struct, frozen=True, eq=False):
-    """What a proposal is about, and for which requests; the value of the setting, if that is written."""
+    """What a proposal is about, and for which requests; the value of the setting, if that is written.
+
+    Shape:
+        `begun` are replicas of moves that have begun without a throttle.
+    """
 
     of: Throttled
     calls: tuple[CallId, ...]
     value: str | None
+    begun: tuple[str, ...] = ()
 
 
 class Throttles(Duty):
@@ -120,6 +127,7 @@ class Throttles(Duty):
         self._znodes = shared.state.throttles
         # No broker is older than the protocol between them; a rate is shown from 2.8 on, as topics have ids.
         self._barrier = Barrier(shared.cluster, do_brokers_show=shared.settings.assigns_topic_ids)
+        self._default = DefaultThrottle(shared.cluster)
         self._asked: dict[CallId, _Asked] = {}
         self._due: dict[Throttled, None] = {}
         self._lists: dict[TopicName, Mapping[str, int]] = {}
@@ -137,13 +145,17 @@ class Throttles(Duty):
 
     def ask(self, call: CallId, request: AlterReassignments) -> bool:
         """Throttle the moves of a request before they begin; return whether there is anything to throttle."""
-        if request.throttle is None:
+        default = self._shared.settings.moves_throttle
+        rate = default if request.throttle is None else request.throttle
+        if rate is None:
             return False
         lists: dict[TopicName, dict[str, int]] = {}
         for wanted in request.reassignments:
+            name = wanted.topic_partition.topic
             for broker in self._receivers(wanted):
                 entry = f"{wanted.topic_partition.partition}:{broker}"
-                lists.setdefault(wanted.topic_partition.topic, {})[entry] = request.throttle
+                if request.throttle is not None or entry not in self._ours(name):
+                    lists.setdefault(name, {})[entry] = rate
         if not lists:
             return False
         missing: dict[Throttled, None] = dict.fromkeys(lists)
@@ -183,7 +195,11 @@ class Throttles(Duty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look again at lists whose partitions have changed."""
-        records = self._znodes.records
+        records, default = self._znodes.records, self._shared.settings.moves_throttle
+        if changes.is_beginning:
+            self._default.begin()
+        elif default is not None and not self._shared.settings.is_observing:
+            self._due.update(dict.fromkeys(self._default.follow(changes, default)))
         if changes.is_beginning:
             self._due.update(dict.fromkeys(records))
             self._unlisted = {of: None for of in records if isinstance(of, str)}
@@ -197,6 +213,11 @@ class Throttles(Duty):
             for name in (*changes.partitions, *changes.gone_topics, *changes.waiting):
                 if name in records:
                     self._due[name] = None
+
+    def adjust(self, before: MachineSettings, out: Outbox) -> None:
+        """Throttle what begins from now on, if the settings say so now."""
+        if before.moves_throttle is None:
+            self._default.begin()
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Go on: the turn itself is all it asks for."""
@@ -254,18 +275,16 @@ class Throttles(Duty):
     # ---- what is written ------------------------------------------------------------------------------------
 
     def _proposal(self, of: Throttled, out: Outbox) -> Proposal | None:
-        calls = tuple(call for call, asked in self._asked.items() if of in asked.missing)
+        waiting = tuple(call for call, asked in self._asked.items() if of in asked.missing)
+        # A broker's rate comes last: when it shows that, it has read the lists as well.
+        calls = tuple(call for call in waiting if isinstance(of, str) or self._asked[call].is_listed)
         if isinstance(of, str):
             self._list(of)
-        elif calls:
-            # A broker's rate comes last: when it shows that, it has read the lists as well.
-            calls = tuple(call for call in calls if self._asked[call].is_listed)
-            if not calls:
-                del self._due[of]
-                return None
         if isinstance(of, str) and self._shared.transactions.is_busy(topic_subject(of)):
             return None  # it may be about to be deleted, with its settings
         del self._due[of]
+        if waiting and not calls:
+            return None  # the last of the lists makes it due again
         if not self._shared.transactions.may_propose(subject_of(of)):
             return None  # its outcome, or the end of its wait, makes it due again
         kept = self._znodes.records.get(of)
@@ -275,6 +294,7 @@ class Throttles(Duty):
             return None
         if not calls and self._is_as_wanted(of, record, out.now):
             self._znodes.forget(settings_of(of))
+            self._note_default(of, self._default.missing(of) if isinstance(of, str) else ())
             return None
         settings = self._znodes.settings(settings_of(of))
         if settings is None:
@@ -289,6 +309,7 @@ class Throttles(Duty):
 
     def _written(self, of: Throttled, settings: Fact, calls: tuple[CallId, ...], out: Outbox) -> Proposal | None:
         """The writes that are missing; without any, the settings are as these requests need them."""
+        begun = tuple(self._default.missing(of)) if isinstance(of, str) else ()
         wish = self._wish(of, settings, calls, out.now)
         kept = self._znodes.records.get(of)
         writes = [*settings_writes(of, settings, wish), *record_writes(of, wish, kept)]
@@ -297,11 +318,13 @@ class Throttles(Duty):
             text = f"someone else has changed {wish.yielded} in {settings.address.path}: it is left as it is now"
             out.notice(YIELDED, text)
         if not writes:
-            self._note_written(_Memo(of, calls, None), out)
+            self._note_written(_Memo(of, calls, None, begun), out)
             return None
         holds = (topic_subject(of),) if isinstance(of, str) else ()
         value = wish.value if any(write.address == settings.address for write in writes) else None
-        return Proposal(subject_of(of), (Atom(tuple(writes), (reason(of, wish),)),), holds, _Memo(of, calls, value))
+        return Proposal(
+            subject_of(of), (Atom(tuple(writes), (reason(of, wish),)),), holds, _Memo(of, calls, value, begun)
+        )
 
     def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId], now: float) -> Wish:
         config = settings.value.config if isinstance(settings.value, Config) else {}
@@ -310,6 +333,7 @@ class Throttles(Duty):
         if isinstance(of, str):
             assert record is None or isinstance(record, ThrottledTopic)
             asked = {entry for call in calls for entry in self._asked[call].lists.get(of, ())}
+            asked.update(self._default.missing(of))
             return topic_wish(record, config.get(FOLLOWER_REPLICAS), self._lists.get(of, {}), asked)
         assert record is None or isinstance(record, ThrottledBroker)
         return broker_wish(record, config.get(FOLLOWER_RATE), self._rate_now(of, record, now), is_asked=bool(calls))
@@ -321,7 +345,7 @@ class Throttles(Duty):
             return record is None if not wanted else isinstance(record, ThrottledTopic) and record.ours == wanted
         rate = self._rate_now(of, record if isinstance(record, ThrottledBroker) else None, now)
         if rate is None or not isinstance(record, ThrottledBroker):
-            return record is None
+            return record is None and (rate is None or of not in self._default.unrated)
         return record.ours is None or broker_wish(record, record.ours, rate, is_asked=False).record == record
 
     def _is_too_early(self, name: TopicName, out: Outbox) -> bool:
@@ -340,9 +364,8 @@ class Throttles(Duty):
     def _list(self, name: TopicName) -> None:
         """Find out which replicas of a topic are to be throttled, and at which rate."""
         self._unlisted.pop(name, None)
-        kept = self._znodes.records.get(name)
-        ours = kept.value.ours if kept is not None and isinstance(kept.value, ThrottledTopic) else {}
-        listed = {entry: rate for entry, rate in ours.items() if self._is_needed(name, entry)}
+        there = {**self._default.missing(name), **self._ours(name)}
+        listed = {entry: rate for entry, rate in there.items() if self._is_needed(name, entry)}
         topic = self._cluster.topics.get(name)
         for asked in self._asked.values() if topic is not None and not topic.is_queued_for_deletion else ():
             listed |= asked.lists.get(name, {})
@@ -355,6 +378,10 @@ class Throttles(Duty):
         self._lists[name] = listed
         if not listed:
             del self._lists[name]
+
+    def _ours(self, name: TopicName) -> Mapping[str, int]:
+        kept = self._znodes.records.get(name)
+        return kept.value.ours if kept is not None and isinstance(kept.value, ThrottledTopic) else {}
 
     def _note_rate(self, broker: BrokerId, name: TopicName, rate: int | None) -> None:
         rates = self._rates.setdefault(broker, {})
@@ -425,6 +452,7 @@ class Throttles(Duty):
         self._due[memo.of] = None
 
     def _note_written(self, memo: _Memo, out: Outbox) -> None:
+        self._note_default(memo.of, memo.begun)
         of, waiting = memo.of, [self._asked[call] for call in memo.calls if call in self._asked]
         for asked in waiting:
             asked.missing.pop(of, None)
@@ -434,6 +462,14 @@ class Throttles(Duty):
                 self._wake(out.now, out)
         if not isinstance(of, str) and self._cluster.is_registered(of):
             self._await(of, memo.value, waiting, out.now)
+
+    def _note_default(self, of: Throttled, listed: Collection[str]) -> None:
+        """A list, or a rate, is as moves need it that have begun without a throttle."""
+        if not isinstance(of, str):
+            self._default.unrated.pop(of, None)
+        elif listed:
+            self._default.written(of, tuple(listed))
+            self._due.update(dict.fromkeys(self._default.unrated))
 
     def _await(self, broker: BrokerId, value: str | None, waiting: Collection[_Asked], now: float) -> None:
         """Wait until a broker has read its settings, which it shows by a new rate."""

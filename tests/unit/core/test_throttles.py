@@ -259,6 +259,80 @@ def test_of_two_requests_that_wait_for_their_throttles_the_later_one_counts() ->
     assert json.loads(str(play.data("/brokers/topics/orders")))["partitions"]["0"] == [4, 2, 1]
 
 
+# ---- the setting for moves without a throttle of their own ------------------------------------------------------
+
+BY_SETTING = ("set moves_throttle=5000000", *CLUSTER)
+
+
+def test_a_request_without_a_throttle_gets_that_of_the_settings() -> None:
+    play = Play(*BY_SETTING, "shown 3", "elect")
+
+    play.do("ask reassign orders-0 to=3,2", "time +1s")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3"}
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    assert not is_moving(play)
+
+    play.do("shown 3 written", "time +1s")
+    assert is_moving(play)
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+def test_a_throttle_of_its_own_counts_and_is_kept_when_asked_again_without() -> None:
+    play = Play(*BY_SETTING, "elect")
+    play.do("ask reassign throttle=9000000 orders-0 to=3,2")
+
+    said = play.do("ask reassign orders-0 to=3,2")
+
+    assert some(said, "answer orders-0 NONE")
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "9000000"}
+
+
+def test_a_move_that_a_znode_asks_for_begins_and_is_throttled_then() -> None:
+    play = Play(*BY_SETTING, "elect")
+
+    play.do("legacy orders-0=3,2 orders-1=4,2")
+
+    assert is_moving(play)
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:4"}
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    assert settings(play, "brokers/4") == {FOLLOWER_RATE: "5000000"}
+    play.do("isr orders-1 1,2,4", *OVER)
+    assert_nothing_is_left(play)
+
+
+def test_a_second_move_of_a_topic_by_a_znode_joins_its_list() -> None:
+    play = Play(*BY_SETTING, "elect")
+    play.do("ask reassign throttle=2000000 orders-0 to=3,2", "time +1s")
+
+    play.do("legacy orders-1=4,2", "time +2s")
+
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:4"}
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "2000000"}
+    assert settings(play, "brokers/4") == {FOLLOWER_RATE: "5000000"}
+
+
+@pytest.mark.parametrize("then", ["elect 101", "isr orders-0 1,2,3", "isr orders-1 1"])
+def test_what_someone_takes_out_of_the_list_is_not_put_back(then: str) -> None:
+    play = Play(*BY_SETTING, "elect")
+    play.do("legacy orders-0=3,2 orders-1=4,2", "config orders retention.ms=5")
+
+    play.do(then, "time +5s")
+
+    assert settings(play, "topics/orders") == {"retention.ms": "5"}
+
+
+def test_what_moves_when_the_setting_comes_goes_on_as_it_is() -> None:
+    play = Play(*CLUSTER, "elect")
+    play.do("legacy orders-0=3,2", "adjust moves_throttle=5000000", "isr orders-0 2,1", "time +5s")
+    assert records(play) == []
+
+    play.do("ask reassign orders-1 to=4,2", "time +5s")
+
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "1:4"}
+    assert settings(play, "brokers/4") == {FOLLOWER_RATE: "5000000"}
+
+
 def rate_of(play: Play) -> int:
     """The rate of broker 3."""
     return int(settings(play, "brokers/3")[FOLLOWER_RATE])
