@@ -172,6 +172,21 @@ class Shown(Struct, frozen=True):
     remaining_s: float | None
 
 
+class Returned(Struct, frozen=True):
+    """How long a broker was away until its start, and how long from then on until it was in sync everywhere."""
+
+    away_s: float
+    in_sync_s: float
+
+    @property
+    def slowness(self) -> float:
+        """Seconds until it was in sync for each second away: it missed the more, the longer Java took to start."""
+        return self.in_sync_s / self.away_s
+
+    def __str__(self) -> str:
+        return f"in sync after {self.in_sync_s:.1f} s ({self.away_s:.0f} s away)"
+
+
 class Moves:
     """One cluster and its records, before, during and after the moves."""
 
@@ -268,6 +283,16 @@ class Moves:
         self.note(f"{what} {rate / 1e6:.1f} of {throttle / 1e6:.1f} MB/s (traffic {traffic / 1e6:.1f})")
         assert 0.8 * throttle < rate < 1.2 * throttle, f"{what}: {rate / throttle:.0%} of the throttle"
 
+    def await_resumed(self) -> None:
+        """Wait until the new controller has taken up every move: Kafka's own begins a leader epoch for each in turn."""
+        epoch, began = self.znodes.controller_epoch(), time.monotonic()
+        wait_until(lambda: self._all_are_of(epoch), "all moves were taken up", LONG_S)
+        self.note(f"the native controller took up all moves in {time.monotonic() - began:.0f} s")
+
+    def _all_are_of(self, epoch: int) -> bool:
+        seen = self.znodes.partitions(TOPIC)
+        return all(p.state is not None and p.state.controller_epoch >= epoch for p in seen)
+
     def is_over(self) -> bool:
         """Whether nothing moves any more."""
         return not content(self.zk, f"/brokers/topics/{TOPIC}").get("adding_replicas")
@@ -299,8 +324,8 @@ class Moves:
 
     # ---- a broker that fails --------------------------------------------------------------------------------
 
-    def fail_and_return(self, away_s: float) -> float:
-        """Kill the broker that stays, start it again, and wait until it is in sync everywhere: how long was that?"""
+    def fail_and_return(self, away_s: float) -> Returned:
+        """Kill the broker that stays, start it again, and wait until it is in sync everywhere."""
         broker = self.cluster.brokers[STAYING]
         began = time.monotonic()
         broker.kill()
@@ -309,9 +334,9 @@ class Moves:
         broker.start()
         started = time.monotonic()
         wait_until(lambda: self._in_sync(broker) == PARTITIONS, "it was in sync again", LONG_S)
-        took = time.monotonic() - started
-        self.say(f"a broker was in sync {took:.1f} s after its start, after {started - began:.1f} s without it")
-        return took
+        returned = Returned(started - began, time.monotonic() - started)
+        self.say(f"a broker has returned: {returned}")
+        return returned
 
     def _in_sync(self, broker: KafkaBroker) -> int:
         seen = self.znodes.partitions(TOPIC)
