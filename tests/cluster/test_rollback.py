@@ -98,10 +98,15 @@ def test_a_request_is_rolled_back_as_far_as_nothing_has_changed_since(
         assert after is not None
         assert before is None or after.mzxid > before.mzxid, "broker 1 had no rate meanwhile"
         wait_until(lambda: replicas() == {"0": [1, 2], "1": [2, 1], "2": [3, 1]}, "two partitions were back")
-        told = {(moved, 0), (moved, 1), (moved, 2), (done["request_id"], 0), (done["request_id"], 2)}
-        wait_until(lambda: told <= ended(log).keys(), "the log of moves had them all")
-        there, back = ended(log)[moved, 0], ended(log)[done["request_id"], 0]
-        assert (there["before"], there["after"], there["reason"]) == ([1, 2], [3, 2], "spread by José")
-        assert (back["before"], back["after"], back["reason"]) == ([3, 2], [1, 2], "disks of rack b")
-        assert (there["principal"], there["outcome"]) == ("User:ANONYMOUS", "completed")
-        assert there["copying_s"] > 0
+        assert_the_log_tells(log, moved, done["request_id"])
+
+
+def assert_the_log_tells(log: Path, moved: int, back: int) -> None:
+    """Both requests' moves are in the log of moves, with who asked, and why."""
+    told = {(moved, 0), (moved, 1), (moved, 2), (back, 0), (back, 2)}
+    wait_until(lambda: told <= ended(log).keys(), "the log of moves had them all")
+    first, second = ended(log)[moved, 0], ended(log)[back, 0]
+    assert (first["before"], first["after"], first["reason"]) == ([1, 2], [3, 2], "spread by José")
+    assert (second["before"], second["after"], second["reason"]) == ([3, 2], [1, 2], "disks of rack b")
+    assert (first["principal"], first["outcome"]) == ("User:ANONYMOUS", "completed")
+    assert first["copying_s"] > 0
