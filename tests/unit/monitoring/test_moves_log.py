@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
-import logging
+import pickle
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from controller import logs
 from controller.core.messages.effects import Asking, MoveAccounted, RequestAccounted
 from controller.core.messages.requests import Caller
 from controller.logs.floods import MOST_A_WINDOW
-from controller.monitoring import moves_log
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
 BY = Asking(RequestId(7), "a client", 1_000, Caller("OUTSIDE", "10.0.0.2", "tool", "User:ann"), "disks")
 UNKNOWN = Asking(None, "found under way", 1_000)
+SCRIPT = """
+import pickle, sys
+from pathlib import Path
+from controller import logs
+from controller.core.messages.effects import RequestAccounted
+from controller.monitoring import moves_log
+logs.configure("error", "text")
+logs.separate(moves_log.LOGGER, "info", Path(sys.argv[1]), "json", is_whole=True)
+for one in pickle.load(sys.stdin.buffer):
+    (moves_log.request if isinstance(one, RequestAccounted) else moves_log.move)(one)
+"""
 
 
 def move(by: Asking, number: int = 0) -> MoveAccounted:
@@ -26,21 +37,8 @@ def move(by: Asking, number: int = 0) -> MoveAccounted:
 
 
 def written(path: Path, *told: RequestAccounted | MoveAccounted) -> list[dict[str, object]]:
-    """The lines that these leave in the file."""
-    logger = logging.getLogger(moves_log.LOGGER)
-    before, propagates, level = logger.handlers[:], logger.propagate, logger.level
-    logs.configure("error", "text")
-    logs.separate(moves_log.LOGGER, "info", path, "json", is_whole=True)
-    try:
-        for one in told:
-            if isinstance(one, RequestAccounted):
-                moves_log.request(one)
-            else:
-                moves_log.move(one)
-        logger.handlers[0].flush()
-    finally:
-        logger.handlers[:], logger.propagate = before, propagates
-        logger.setLevel(level)
+    """The lines that these leave in the file. Logs are configured for a whole process, so it is one of its own."""
+    subprocess.run([sys.executable, "-c", SCRIPT, str(path)], input=pickle.dumps(told), check=True, timeout=60)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
