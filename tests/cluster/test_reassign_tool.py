@@ -146,6 +146,16 @@ class Subject:
                 if (config := config_of(client, entity))
             }
 
+    def settings_at(self, rate: str) -> dict[str, Mapping[str, str]]:
+        """The same, once every rate is this one: our controller raises rates for ten seconds."""
+
+        def reached() -> dict[str, Mapping[str, str]] | None:
+            found = self.settings()
+            rates = {value for config in found.values() for key, value in config.items() if key.endswith("rate")}
+            return found if rates == {rate} else None
+
+        return wait_for(reached, f"rates of {rate}", timeout_s=60.0, every_s=0.5)
+
 
 def config_of(client: KazooClient, entity: str) -> dict[str, str]:
     try:
@@ -166,7 +176,7 @@ def throttled_and_cancelled(subject: Subject) -> Iterator[tuple[str, object]]:
     yield "list", subject.run("--list")
     yield "again", subject.run("--execute")
     yield "another throttle", subject.run("--execute", "--additional", "--throttle", "2000")
-    yield "its throttles too", subject.settings()
+    yield "its throttles too", subject.settings_at("2000")
     yield "unfinished", subject.run("--verify")
     yield "cancel", subject.run("--cancel")
     yield "no throttles", subject.settings()
