@@ -104,10 +104,9 @@ def _wanted(
         yield from _of_zookeeper(settings)
     if journal := given.get("journal.dir"):
         yield Wanted("journal.json", "files of the journal, without their content", _now(partial(files_in, journal)))
-    if file := given.get("log.authorizer.file"):
-        yield Wanted("authorizer.log", f"the end of {file}", _now(partial(tail, Path(file))))
-    if file := given.get("log.moves.file"):
-        yield Wanted("moves.log", f"the end of {file}", _now(partial(tail, Path(file))))
+    for key, name in (("log.authorizer.file", "authorizer.log"), ("log.moves.file", "moves.log")):
+        if file := given.get(key):
+            yield Wanted(name, f"the end of {file}", _now(partial(tail, Path(file))))
     for number, path in enumerate(logs, 1):
         yield Wanted(f"{number}-{path.name}", f"the end of {path}", _now(partial(tail, path)))
 

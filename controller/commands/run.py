@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -127,18 +129,22 @@ def _show_settings(found: Settings, output: str) -> None:
 
 
 def _configure_logs(wanted: LogSettings) -> None:
-    style, file = wanted.format, wanted.authorizer_file
-    logs.configure(wanted.level, style)
+    logs.configure(wanted.level, wanted.format)
+    audited, moved = wanted.authorizer_file, wanted.moves_file
+    with _refusing(f"log.authorizer.file: {audited}"):
+        path = Path(audited) if audited else None
+        logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, path, wanted.format)
+    if moved is not None:
+        with _refusing(f"log.moves.file: {moved}"):
+            logs.separate(moves_log.LOGGER, "info", Path(moved), "json", is_whole=True)
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
     try:
-        logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, Path(file) if file else None, style)
+        yield
     except OSError as error:
-        _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
-    if (file := wanted.moves_file) is None:
-        return
-    try:
-        logs.separate(moves_log.LOGGER, "info", Path(file), "json", is_whole=True)
-    except OSError as error:
-        _refuse(BadSettings([f"log.moves.file: {file} cannot be written: {error.strerror}"]), as_json=False)
+        _refuse(BadSettings([f"{what} cannot be written: {error.strerror}"]), as_json=False)
 
 
 def _log_keys_not_acted_on(found: Settings) -> None:

@@ -13,8 +13,8 @@ the server compare each watch with the last zxid that it received, before anythi
 session: in the next one everything is read again.
 
 A recursive watch for all states tells as much as one for each, in the same order. It is set before anything is read and
-what it tells of before its state was seen is read again (`StateWatch`). But it tells nothing of the time between two
-connections: the server compares each state all the same (`Watches`).
+a state that it reports before that state was read is read again (`StateWatch`). But it reports no change made between
+two connections: for those, the server compares each state as it does without it (`Watches`).
 
 Source: none in Kafka, whose standby brokers know nothing of a cluster that they do not lead. ZooKeeper's guarantees of
 order: "ZooKeeper Programmer's Guide", what it guarantees about watches.

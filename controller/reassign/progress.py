@@ -196,7 +196,7 @@ class Progress:
         return structs.replace(exact, bytes_per_second=rate, error=reported.error)
 
     def _measured(self, seen: _Seen, at: TopicPartition, broker: BrokerId) -> ReplicaProgress:
-        """The progress of one receiving replica, from sizes and, where they are told, offsets."""
+        """The progress of one receiving replica, from sizes, and from offsets where brokers report them."""
         state, replica = seen.states[at], Replica(broker, at.topic, at.partition)
         whole = _size(seen.directories, at, state.leader)
         if whole is None:

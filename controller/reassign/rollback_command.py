@@ -132,9 +132,7 @@ def _run(asked: Asked, answer: Answer) -> None:
             plan = _plan(zookeeper, cluster, listing, found)
             _show(found, plan, asked, answer)
             if asked.plan_hash is not None:
-                if asked.throttle is not None and listing.controller is None:
-                    raise Refused(KAFKAS)
-                _execute(cluster, plan, asked, answer)
+                _execute(cluster, plan, asked, answer, is_ours=listing.controller is not None)
         finally:
             cluster.close()
     finally:
@@ -171,7 +169,9 @@ def _show(found: Recorded, plan: Undo, asked: Asked, answer: Answer) -> None:
         answer.say(f"Do exactly this with the same options and: --execute {plan.hash}{partial}")
 
 
-def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer) -> None:
+def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer, *, is_ours: bool) -> None:
+    if asked.throttle is not None and not is_ours:
+        raise Refused(KAFKAS)
     if asked.plan_hash != plan.hash:
         raise Refused(f"nothing was done: the plan is {plan.hash} now, not {asked.plan_hash}; see what has changed")
     if answer.exit_code and not asked.is_partial:
@@ -179,10 +179,9 @@ def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer) -> None
     if not plan.backs:
         answer.say("Nothing is left to take back.")
         return
-    reason = asked.reason
-    if reason is not None and cluster.listing(()).controller is None:
+    if asked.reason is not None and not is_ours:
         answer.warn(NO_REASON_KEPT)
-        reason = None
+    reason = asked.reason if is_ours else None
     answered = cluster.alter(plan.targets, throttle=asked.throttle, reason=reason)
     answer.document |= {"request_id": answered.request_id, "refused": {}, "throttle": asked.throttle}
     number = f" {answered.request_id}" if answered.request_id is not None else ""

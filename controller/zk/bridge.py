@@ -249,8 +249,8 @@ class Bridge:
 
     async def watch_below(self, path: str, ending: str) -> bool:
         """Have one recursive watch tell of everything below a znode, on this connection and each later one of the
-        session, instead of one watch for each path with this ending. What has changed between two connections is told
-        as with those.
+        session, instead of one watch for each path with this ending. Changes made between two connections cause events
+        as they do with those watches.
 
         Return whether the server knows such watches; where it does not, each path is watched. While there is one, no
         other watch may be set at `path` itself: servers before 3.9 hold one a path.
@@ -329,7 +329,7 @@ class Bridge:
 
     def _ask_for_recursive_watch(self) -> None:
         """Like the multi-read, while nothing else is in flight; and before all that a new connection has to catch up
-        with, so that whatever changes later is told."""
+        with, so that no later change goes unreported."""
         root = self._watches.recursive.root
 
         def answered(reply: Reply) -> None:

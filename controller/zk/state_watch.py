@@ -4,9 +4,9 @@ A term writes these znodes itself, or is asked or notified by the leaders of par
 each is watched: the watch is set before the znode is read, so that no change is missed. Changes that come together are
 read together.
 
-One recursive watch can stand for all of them where the server knows such watches. It tells of states that nobody has
-read yet: until `begin` these are remembered. Later, a state that is seen for the first time is read once more, whatever
-was told of it before.
+One recursive watch can stand for all of them where the server knows such watches. It also reports states that have not
+been read yet: until `begin` these are remembered. Later, a state that is seen for the first time is read once more,
+whether or not the watch has reported it.
 """
 
 from __future__ import annotations

@@ -89,14 +89,14 @@ class Copied(Struct):
         """How fast throttled replicas have been copied since then, in bytes a second."""
         assert not self.trouble, self.trouble
         looks = [look for look in self.looks if look.at >= since]
-        assert len(looks) > 1, "nobody looked"
+        assert len(looks) > 1, "the replicas were looked at only once"
         left = PARTITIONS - len(looks[-1].in_sync)
         assert left >= PARTITIONS / 2, f"too short to tell: {left} of {PARTITIONS} replicas are still copied"
         copied = sum(_copied(before, after) for before, after in itertools.pairwise(looks))
         return copied / (looks[-1].at - looks[0].at)
 
     def _lines(self) -> Iterator[str]:
-        """Second by second, for whoever has to find out why a rate was missed."""
+        """What happened in each second: it shows why a rate was missed."""
         for before, after in itertools.pairwise(self.looks):
             seconds, size = after.at - self.looks[0].at, _copied(before, after) / 1e6
             yield f"{seconds:6.1f} s  {size:5.1f} MB  {len(after.in_sync)} in sync"

@@ -281,7 +281,7 @@ MUTANTS = (
     Mutant(
         "says of a move that gave up that another request has superseded it",
         LEDGER,
-        "GAVE_UP if at in self._cluster.gave_up else overruled",
+        "GAVE_UP if has_given_up else overruled",
         "overruled",
         (unit("giving_up"),),
         unseen="worlds do not ask what became of what no longer waits",

@@ -15,12 +15,13 @@ from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import Partition
 from controller.core.windows import Window, is_open
 from tests.simulation.broken import hold
+from tests.simulation.decided import is_put_right, topics_written
 from tests.simulation.refusals import Concern
 from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, ZERO_S
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
-from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.topics import Assignment
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import Controller
@@ -77,10 +78,10 @@ class Gates:
         returned, leaderless = self._returned(term, state), _leaderless(commits, state)
         live = state.brokers.keys() - returned
         for at, held, to in _begun(commits, state):
-            if is_shut_for_all and not self._is_put_right(held):
+            if is_shut_for_all and not is_put_right(held.assignment, held.state, self.world.controllers):
                 hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
             is_cure = at in leaderless or self._may_not_lead(at, held) or _is_short(held, live)
-            if is_cure or self._is_put_right(held):
+            if is_cure or is_put_right(held.assignment, held.state, self.world.controllers):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
@@ -113,12 +114,6 @@ class Gates:
         for broker, count in state.placement.replica_counts.items():
             if count and broker not in state.brokers and broker not in self.world.controllers:
                 yield broker
-
-    def _is_put_right(self, held: Partition) -> bool:
-        """Replicas on ids of controllers, and unlisted ones, are put right at once."""
-        isr = () if held.state is None else held.state.isr
-        replicas = held.assignment.replicas
-        return any(r in self.world.controllers for r in replicas) or any(r not in replicas for r in isr)
 
     # ---- the end --------------------------------------------------------------------------------------------
 
@@ -187,27 +182,21 @@ def _is_short(held: Partition, live: Set[BrokerId]) -> bool:
 
 def _leaderless(commits: list[Commit], state: ClusterState) -> set[TopicPartition]:
     """The partitions whose leader cannot lead, as these decisions show: its log directory failed, for one."""
-    known = dict(_partitions(state))
     return {
         at
         for commit in commits
         for write in commit.writes
         if isinstance(write.address, StateAddress)
         and isinstance(value := getattr(write, "value", None), PartitionState)
-        and (held := known.get(at := TopicPartition(write.address.topic, write.address.partition))) is not None
+        and (held := state.partition(at := TopicPartition(write.address.topic, write.address.partition))) is not None
         and (value.leader == NO_LEADER or (held.state is not None and held.state.leader not in value.isr))
     }
 
 
 def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:
     """The moves that begin to copy; what is in flight may be redirected."""
-    for commit in commits:
-        for write in commit.writes:
-            value = getattr(write, "value", None)
-            view = state.topics.views.get(write.address.topic) if isinstance(write.address, TopicAddress) else None
-            if view is None or not isinstance(value, Topic):
-                continue
-            for number, to in value.partitions.items():
-                held = view.partitions.get(number)
-                if held is not None and held.assignment.replicas and to.adding and not held.assignment.adding:
-                    yield TopicPartition(view.name, number), held, to
+    for view, value in topics_written(commits, state):
+        for number, to in value.partitions.items():
+            held = view.partitions.get(number)
+            if held is not None and held.assignment.replicas and to.adding and not held.assignment.adding:
+                yield TopicPartition(view.name, number), held, to

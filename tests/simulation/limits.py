@@ -14,6 +14,7 @@ from controller.core.messages.requests import AlterReassignments, Request
 from controller.core.reassignment.places import INTO, OUT, RACK, THE_CLUSTER, Place, Places, places_of
 from controller.core.settings import MOVE_ORDERS
 from tests.simulation.broken import hold
+from tests.simulation.decided import is_put_right
 from tests.simulation.gates import Gates
 from tests.simulation.paces import Paces
 from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
@@ -133,9 +134,7 @@ class Limits:
     def _is_excused(self, at: TopicPartition, before: Assignment) -> bool:
         """Replicas on ids of controllers, and unlisted ones, are put right at once."""
         state = self.world.checker.states.get(at)
-        unlisted = () if state is None else tuple(r for r in state.isr if r not in before.replicas)
-        is_on_controller = any(r in self.world.controllers for r in before.replicas)
-        return bool(unlisted) or is_on_controller or self._is_unsure(at)
+        return is_put_right(before, state, self.world.controllers) or self._is_unsure(at)
 
     def _is_unsure(self, at: TopicPartition) -> bool:
         """Whether a controller may count a move differently from what ZooKeeper shows."""

@@ -10,9 +10,10 @@ from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import Partition
 from controller.core.transactions.sizes import ALARMING_SHARE
 from tests.simulation.broken import hold
+from tests.simulation.decided import is_put_right, topics_written
 from tests.simulation.reassignment_folder import IN_FLIGHT_S
 from zk_layout.ids import BrokerId, ControllerEpoch, TopicPartition
-from zk_layout.znodes.topics import Assignment, Topic, TopicAddress, encode
+from zk_layout.znodes.topics import Assignment, Topic, encode
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import Controller
@@ -73,26 +74,25 @@ class Paces:
         """A turn of a term is over: the term knows what `state` holds."""
         if not self.are_set:
             return
-        for commit in commits:
-            for write in commit.writes:
-                value = getattr(write, "value", None)
-                view = state.topics.views.get(write.address.topic) if isinstance(write.address, TopicAddress) else None
-                if view is None or not isinstance(value, Topic):
-                    continue
-                pairs = [
-                    (TopicPartition(view.name, n), view.partitions[n], to)
-                    for n, to in value.partitions.items()
-                    if n in view.partitions and view.partitions[n].assignment.replicas
-                ]
-                self._count(controller, sum(1 for pair in pairs if self._is_change(*pair)))
-                if self.wait_for_znodes and value.partitions.keys() == view.partitions.keys():
-                    self._measure(controller, value, pairs)
+        for view, value in topics_written(commits, state):
+            pairs = [
+                (TopicPartition(view.name, n), view.partitions[n], to)
+                for n, to in value.partitions.items()
+                if n in view.partitions and view.partitions[n].assignment.replicas
+            ]
+            self._count(controller, sum(1 for pair in pairs if self._is_change(*pair)))
+            if self.wait_for_znodes and value.partitions.keys() == view.partitions.keys():
+                self._measure(controller, value, pairs)
 
     def _is_change(self, at: TopicPartition, held: Partition, to: Assignment) -> bool:
         """Whether a move begins that copies nothing, and is neither a repair nor the end of another one."""
         before = held.assignment
         is_new = not before.is_moving and not to.adding and to.target != before.target
-        return is_new and not self._is_put_right(held) and at not in self.world.checker.edited
+        return (
+            is_new
+            and not is_put_right(held.assignment, held.state, self.world.controllers)
+            and at not in self.world.checker.edited
+        )
 
     def _count(self, controller: Controller, count: int) -> None:
         rate = self.changes_a_second
@@ -112,18 +112,14 @@ class Paces:
         begun = [at for at, held, to in pairs if to.is_moving and not held.assignment.is_moving]
         moving = [at for at, _, to in pairs if to.is_moving]
         is_excused = any(
-            self._is_put_right(held) or at in self.world.checker.edited or _is_redirected(held.assignment, to)
+            is_put_right(held.assignment, held.state, self.world.controllers)
+            or at in self.world.checker.edited
+            or _is_redirected(held.assignment, to)
             for at, held, to in pairs
         )
         size_bytes, most_bytes = len(encode(value)), ALARMING_SHARE * self.world.sizes.believed_bytes
         if begun and len(moving) > 1 and size_bytes > most_bytes and not is_excused:
             hold(f"{controller.name} begins {begun} of {len(moving)}: {size_bytes} bytes in a znode of {most_bytes}")
-
-    def _is_put_right(self, held: Partition) -> bool:
-        """Replicas on ids of controllers, and unlisted ones, are put right at once."""
-        isr = () if held.state is None else held.state.isr
-        replicas = held.assignment.replicas
-        return any(r in self.world.controllers for r in replicas) or any(r not in replicas for r in isr)
 
 
 def _is_redirected(before: Assignment, after: Assignment) -> bool:

@@ -137,7 +137,7 @@ class RequestLedger:
         is_accounting: bool = False,
     ) -> None:
         """Begin without requests. `budget` is how many partitions of requests a turn examines. Moves are recorded in
-        znodes of these sizes, if any; `is_accounting`: their ends are told to the log of moves.
+        znodes of these sizes, if any; with `is_accounting` the log of moves gets each that ends.
         """
         self._cluster = cluster
         self._is_accounting = is_accounting
@@ -282,8 +282,9 @@ class RequestLedger:
         for asked in tuple(self._of.get(at, ())):
             entry = asked.entries[at]
             if entry.waits_in is not None and _outcome(entry, held, topic) == WAITING:
+                has_given_up = at.partition in self._cluster.gave_up.get(at.topic, ())
                 overruled = CANCELLED if is_cancelled else SUPERSEDED
-                self._settle(at, asked, GAVE_UP if at in self._cluster.gave_up else overruled, None, now_ms)
+                self._settle(at, asked, GAVE_UP if has_given_up else overruled, None, now_ms)
 
     def granted(self, call: CallId) -> dict[TopicPartition, Entry]:
         """Take the granted parts of a request, all of whose parts are settled."""
@@ -373,13 +374,14 @@ class RequestLedger:
         course: Course | None = None,
     ) -> None:
         entry = asked.entries[at]
-        if course is None and entry.waits_in is None:
-            course = self.course_of(at, entry.replicas, now_ms)
-        if course is None and entry.waits_in is None and asked.is_reopened:
-            course = Course()  # an earlier leader saw it
         copied_bytes = copied_bytes if outcome == COMPLETED and not entry.is_cancel else None
+        has_waited_only = entry.waits_in is not None
         asked.end(at, outcome, copied_bytes)
         if self._is_accounting:
+            if course is None and not has_waited_only:
+                course = self.course_of(at, entry.replicas, now_ms)
+            if course is None and not has_waited_only and asked.is_reopened:
+                course = Course()  # an earlier leader saw it
             ended = Ended(at, entry.former, entry.replicas, entry.is_cancel, outcome, copied_bytes, now_ms, course)
             asked.untold.append(ended)
             if asked.request is not None:

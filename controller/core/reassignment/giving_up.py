@@ -12,6 +12,7 @@ from controller.core.reassignment.hours import Hours
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.queue_writes import Plan
 from controller.core.settings import MachineSettings
+from controller.core.state.placement import discard
 from controller.core.state.waiting_znodes import Door
 from controller.core.transactions.proposal import Outcome, is_unwritten
 from controller.core.turn.shared import Shared
@@ -46,7 +47,7 @@ class GivingUp:
 
     def accept(self, at: TopicPartition) -> int | None:
         """A move is accepted; returns the time that is to be recorded, None where moves do not give up."""
-        self._gave_up.pop(at, None)
+        discard(self._gave_up, at.topic, at.partition)
         return None if self._shared.settings.moves_give_up_s is None else self._now_ms
 
     def wait(self, at: TopicPartition, since_ms: int | None) -> None:
@@ -65,8 +66,7 @@ class GivingUp:
 
     def forget_topic(self, name: TopicName) -> None:
         """A topic is gone."""
-        for at in [at for at in self._gave_up if at.topic == name]:
-            del self._gave_up[at]
+        self._gave_up.pop(name, None)
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Judge all that wait by the changed setting."""
@@ -87,7 +87,7 @@ class GivingUp:
     def give_up(self, plan: Plan, at: TopicPartition, why: str) -> None:
         """A step drops a move."""
         plan.given_up[at] = why
-        self._gave_up[at] = None
+        self._gave_up.setdefault(at.topic, {})[at.partition] = None
 
     def notices(self, plan: Plan) -> Iterator[Notice]:
         """What operators learn of the moves that a step drops."""
@@ -98,7 +98,7 @@ class GivingUp:
     def settled(self, plan: Plan, outcome: Outcome) -> None:
         """What a refused step was to drop still waits."""
         for at in plan.given_up if is_unwritten(outcome) else ():
-            self._gave_up.pop(at, None)
+            discard(self._gave_up, at.topic, at.partition)
 
     # ---- when -----------------------------------------------------------------------------------------------
 

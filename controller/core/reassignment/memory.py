@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from controller.core.state.placement import Numbers
 from controller.core.state.waiting_znodes import Waiter
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
@@ -46,4 +47,4 @@ class QueueMemory(Struct, frozen=True, eq=False):
     # The moves that limits keep from beginning.
     waiting: dict[TopicName, dict[PartitionId, Waiter]] = field(default_factory=dict)
     # Partitions whose move has given up waiting, until another one waits.
-    gave_up: dict[TopicPartition, None] = field(default_factory=dict)
+    gave_up: Numbers = field(default_factory=dict)

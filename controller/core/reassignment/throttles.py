@@ -196,7 +196,7 @@ class Throttles(Duty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look again at lists whose partitions have changed."""
         records, default = self._znodes.records, self._shared.settings.moves_throttle
-        if changes.is_beginning:
+        if default is not None and changes.is_beginning:
             self._default.begin()
         elif default is not None and not self._shared.settings.is_observing:
             self._due.update(dict.fromkeys(self._default.follow(changes, default)))
@@ -398,7 +398,7 @@ class Throttles(Duty):
         return min(self._rates.get(broker, {}).values(), default=None)
 
     def _rate_now(self, broker: BrokerId, record: ThrottledBroker | None, now: float) -> int | None:
-        """The rate for the next second: down at once, up step by step, from what is there, whoever wrote it."""
+        """The rate for the next second: a lower one at once, a higher one in steps from the rate that is recorded."""
         target, ours = self._rate(broker), None if record is None else record.ours
         step = None if target is None else raised(ours, target)
         if target is None or ours is None or step is None:

@@ -51,7 +51,7 @@ class Turns:
         self.gates, self.hours, self.rate = self.obstacles.gates, self.obstacles.hours, self.obstacles.rate
         self._patience = Patience(self.room, self.obstacles.is_possible)
         self._lines = Lines(self.obstacles.first, self.obstacles.is_closed, self._patience.lost)
-        # Those that copy nothing wait for each other, whoever else waits, and need no room in the cluster.
+        # Moves that copy nothing wait only for each other, and need no room in the cluster.
         self._light = Lines(self.obstacles.first, self.obstacles.is_closed, _never_lost)
         self._order = Order(shared.settings, self.gates.is_below_min_isr)
         # Those whose turn it is: their topic's next step begins them.

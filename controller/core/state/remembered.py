@@ -38,7 +38,7 @@ class Remembered(Struct, frozen=True, eq=False, kw_only=True):
     legacy: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     # reassignment.MoveQueue
     waiting: Mapping[TopicName, Mapping[PartitionId, Waiter]] = field(default_factory=dict)
-    gave_up: Mapping[TopicPartition, None] = field(default_factory=dict)
+    gave_up: Numbers = field(default_factory=dict)
     # reassignment.ReassignmentFolder
     asked_by_child: Mapping[TopicPartition, None] = field(default_factory=dict)
     # reassignment.ForeignWrites
