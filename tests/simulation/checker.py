@@ -62,6 +62,8 @@ class Checker:
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
         self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
+        # Versions of states that a leader itself has replaced since a controller last wrote one.
+        self._replaced: dict[TopicPartition, dict[int, None]] = {}
         self.known: dict[TopicPartition, tuple[LeaderEpoch, dict[BrokerId, None]]] = {}  # in force in this leader epoch
         self.announced: dict[TopicPartition, tuple[LeaderEpoch, Replicas]] = {}  # in force when this epoch began
         self.was_in_sync: dict[TopicPartition, bool] = {}
@@ -153,7 +155,10 @@ class Checker:
                     self._target_lives(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
-        """Note which assignment and state of a partition held at the same time."""
+        """Note which assignment and state of a partition held at the same time, as far as a controller knows.
+
+        It does not know of a state that the leader wrote by itself before it has read that.
+        """
         for path in touched:
             address = catalog.address_of(path)
             if isinstance(address, TopicAddress | StateAddress) and address.topic not in self.topics:
@@ -169,7 +174,8 @@ class Checker:
                 if node is not None:
                     assignment = self.topics[at.topic].partitions[at.partition]
                     pairs = self.together.setdefault(at, {})
-                    pairs[node.version, assignment] = pairs[node.version, Assignment(assignment.target)] = None
+                    for version in (node.version, *self._replaced.get(at, ())):
+                        pairs[version, assignment] = pairs[version, Assignment(assignment.target)] = None
                     self._note_known(at, assignment)
 
     def _note_known(self, at: TopicPartition, assignment: Assignment) -> None:
@@ -268,6 +274,7 @@ class Checker:
             for memory in (self.states, self.known, self.announced, self.was_in_sync, self.caught_up, self.lost):
                 memory.pop(at, None)
             self._acked_numbers.pop(at, None)
+            self._replaced.pop(at, None)
             self.written_at.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
@@ -334,9 +341,13 @@ class Checker:
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
             self.unheard.pop(at, None)
+        node = self.world.zookeeper.nodes[path]
+        if self._is_leaders_own(before, value, session):
+            self._replaced.setdefault(at, {})[node.version - 1] = None
+        else:
+            self._replaced.pop(at, None)
         self.states[at], self.written_at[at] = value, self.world.clock.now
         self.caught_up.setdefault(at, {}).update(dict.fromkeys(value.isr))
-        node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
         self._note_sync(at)
 
@@ -356,10 +367,14 @@ class Checker:
         before = self.states.get(at)
         if before is None:
             return False
-        leader = self.world.brokers.get(value.leader)
-        is_leaders_own = leader is not None and leader.session == session and replace(before, isr=value.isr) == value
-        known = self.known[at][1] if is_leaders_own else {}
+        known = self.known[at][1] if self._is_leaders_own(before, value, session) else {}
         return all(r in before.isr or r in known for r in strays)
+
+    def _is_leaders_own(self, before: PartitionState | None, value: PartitionState, session: SessionId) -> bool:
+        """Whether the leader itself changed the ISR."""
+        leader = self.world.brokers.get(value.leader)
+        is_by_leader = leader is not None and leader.session == session
+        return before is not None and is_by_leader and replace(before, isr=value.isr) == value
 
     def _may_not_know(self, at: TopicPartition, strays: list[BrokerId], session: SessionId) -> bool:
         """Whether a controller may take these for replicas: they were, and it may not have read that they left."""

@@ -259,7 +259,7 @@ class Limits:
         if not self.are_set:
             return False
         taken: Counter[Place] = Counter()
-        racks = self.paces.racks()
+        racks = self.paces.every_rack()
         for moving, assignment in self._moving():
             if moving.topic not in self.world.checker.unwanted:
                 taken.update(places_of(assignment, self.world.checker.states.get(moving), racks))

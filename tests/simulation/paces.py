@@ -46,10 +46,14 @@ class Paces:
         """Where a broker is, in worlds in which it matters."""
         return None if self.into_rack is None else RACKS[broker % len(RACKS)]
 
+    def every_rack(self) -> dict[BrokerId, str]:
+        """The racks of all brokers: a term remembers where one was that is away."""
+        every = ((b, self.rack_of(b)) for b in self.world.brokers)
+        return {broker: rack for broker, rack in every if rack is not None}
+
     def racks(self) -> dict[BrokerId, str]:
         """The racks of registered brokers."""
-        every = ((b, self.rack_of(b)) for b, held in self.world.brokers.items() if held.is_registered)
-        return {broker: rack for broker, rack in every if rack is not None}
+        return {b: rack for b, rack in self.every_rack().items() if self.world.brokers[b].is_registered}
 
     def sure_racks(self) -> dict[BrokerId, str]:
         """The racks that every controller must know by now: a new one does not know where an absent broker was."""

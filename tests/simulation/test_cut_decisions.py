@@ -133,6 +133,17 @@ def test_a_controller_takes_in_who_has_left_only_while_it_may_not_read_that(
         cut.write(cut.foreign, cut.with_isr(ONE, joins))
 
 
+@pytest.mark.parametrize("is_by_leader", [True, False])
+def test_only_what_a_leader_wrote_by_itself_may_be_unknown_to_who_changes_the_replicas(*, is_by_leader: bool) -> None:
+    cut = Cut()
+    version = cut.world.zookeeper.nodes[StateAddress(*AT).path].version
+    cut.write(cut.leader if is_by_leader else cut.foreign, cut.with_isr(ONE))
+    moving = Assignment((ONE, TWO, FOUR), adding=(FOUR,))
+    cut.write(cut.foreign, moving)
+
+    assert ((version, moving) in cut.world.checker.together[AT]) == is_by_leader
+
+
 class Doubtful(Cut):
     """Controller 100 took a move back in the topic's znode, and lost the answer; then it wrote the state."""
 

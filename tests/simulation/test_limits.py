@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, S
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
-ONE, TWO, THREE = (BrokerId(b) for b in (1, 2, 3))
+ONE, TWO, THREE, FOUR = (BrokerId(b) for b in (1, 2, 3, 4))
 ORDERS, PAYMENTS = TopicName("orders"), TopicName("payments")
 OURS = SessionId(7)
 
@@ -81,3 +82,18 @@ def test_what_is_put_right_takes_room_without_asking(ago_s: float, monkeypatch: 
 
     with nullcontext() if ago_s < IN_FLIGHT_S else pytest.raises(Broken, match="2 moves at"):
         write(world, orders=Assignment((TWO, ONE), (TWO,)))
+
+
+@pytest.mark.parametrize(("is_free", "to"), [(False, THREE), (True, TWO)])
+def test_a_move_to_a_broker_that_is_away_takes_room_in_its_rack(
+    is_free: bool, to: BrokerId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = limited(monkeypatch)
+    brokers = {b: SimpleNamespace(is_registered=b != ONE) for b in (ONE, TWO, THREE, FOUR)}
+    monkeypatch.setattr(world, "brokers", brokers)
+    monkeypatch.setattr(world.limits.paces, "into_rack", 1)
+    monkeypatch.setattr(world.limits.gates, "may_wait", lambda *_: False)
+    world.checker.topics[ORDERS] = Topic({PartitionId(0): Assignment((FOUR, ONE), (ONE,))})
+    world.checker.topics[PAYMENTS] = Topic({PartitionId(0): Assignment((FOUR,))})
+
+    assert world.limits.may_wait(TopicPartition(PAYMENTS, PartitionId(0)), (to,)) != is_free
