@@ -35,6 +35,27 @@ STATUS_ZNODES = "controller/core/progress/status_znodes.py"
 
 MUTANTS = (
     Mutant(
+        "lets a request wait on for which a later entry wants no move",
+        LEGACY,
+        "self._queue.overrule(self._step, case.at, target, Door.LEGACY)",
+        "pass",
+        (unit("move_queue"),),
+    ),
+    Mutant(
+        "lets a request wait on for which a later child wants no move",
+        FOLDER,
+        "is_wish = differs or self._is_later_than_what_waits(at, child)",
+        "is_wish = differs",
+        (unit("move_queue"),),
+    ),
+    Mutant(
+        "takes a child that was left behind for a later wish",
+        FOLDER,
+        "and child.mzxid > part.mzxid",
+        "",
+        (unit("move_queue"),),
+    ),
+    Mutant(
         "judges what was granted in a deleted topic by the topic that was created again",
         LEDGER,
         "identity = entry.waits_in or entry.granted_in",
@@ -551,8 +572,8 @@ MUTANTS = (
     Mutant(
         "never takes an entry out of the legacy znode that is done",
         LEGACY,
-        "            self._done[case.at] = None\n            return None",
-        "            return None",
+        "            self._done[case.at] = None\n            if self._step",
+        "            if self._step",
         (story("legacy_znode"),),
     ),
     Mutant(

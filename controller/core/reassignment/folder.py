@@ -43,6 +43,7 @@ from controller.core.turn.shared import Shared
 from zk_layout.ids import ABSENT, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.waiting_moves import part_of
 
 NOTICE = "refused reassignment znode"
 FOLDER = Subject("znode", ROOT)
@@ -218,7 +219,10 @@ class ReassignmentFolder(TopicDuty):
                 self._queue.hold(step, at, replicas, Door.CHILD)
                 self._held_back[number] = None
                 continue
-            self._queue.drop(step, at)
+            if replicas is None:
+                self._queue.drop(step, at)
+            else:
+                self._queue.overrule(step, at, replicas, Door.CHILD)
             if outcome is not None:
                 draft.take(number, replace(outcome, why=f"{outcome.why} by {ROOT}"))
                 step.decided[number] = None
@@ -239,8 +243,8 @@ class ReassignmentFolder(TopicDuty):
     def _asked_for(self, step: Step) -> Iterator[tuple[TopicPartition, Replicas | None]]:
         """The requests by children of due partitions that are not under way yet.
 
-        Of a child and an entry of the legacy znode the later one applies, even if the child wants no change. A child
-        older than the topic was meant for an earlier topic.
+        Of a child and an entry of the legacy znode the later one applies, even if the child wants no change; so it does
+        of a child and a client's waiting move. A child older than the topic was meant for an earlier topic.
         """
         topic, cluster = step.topic, self._cluster
         children, removed = self._state.children.get(topic.name, {}), self._removed.get(topic.name, {})
@@ -255,8 +259,17 @@ class ReassignmentFolder(TopicDuty):
                 target = held.assignment.target if held is not None else ()
                 is_older = at in cluster.legacy and self._is_older_than_entries(child.mzxid)
                 differs = child.replicas != target or cluster.legacy.get(at, target) != target
-                if differs and not is_older and child.mzxid > topic.czxid:
+                is_wish = differs or self._is_later_than_what_waits(at, child)
+                if is_wish and not is_older and child.mzxid > topic.czxid:
                     yield at, child.replicas
+
+    def _is_later_than_what_waits(self, at: TopicPartition, child: ReassignmentZnode) -> bool:
+        """Whether a client's move waits that was surely accepted before the child was written.
+
+        A child that we could not delete when its own move ended is older than what waits since then.
+        """
+        part = self._cluster.waiting_parts(at.topic).get(part_of(at.partition))
+        return part is not None and self._cluster.waiting_move(at) is not None and child.mzxid > part.mzxid
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Update the children of these partitions, and of those this step decided about, to the moves under way.

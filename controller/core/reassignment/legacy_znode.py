@@ -121,6 +121,8 @@ class LegacyZnode(TopicDuty):
             return None
         if legacy_entry.is_done(case, target):
             self._done[case.at] = None
+            if self._step is not None:  # what a client asked for later would have removed the entry
+                self._queue.overrule(self._step, case.at, target, Door.LEGACY)
             return None
         outcome = legacy_entry.next_step(case, cluster, target)
         if isinstance(outcome, Refusal):

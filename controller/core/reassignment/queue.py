@@ -160,15 +160,20 @@ class MoveQueue(TopicDuty):
 
     def hold(self, step: Step, at: TopicPartition, target: Replicas, door: Door) -> None:
         """Let a move wait that a znode asks for which stays; what a client asked for before is superseded."""
-        recorded, waiter = self._cluster.waiting_move(at), self._waiter(at)
-        if recorded is not None:
-            self.drop(step, at, superseded(at, recorded, target, door))
+        waiter = self._waiter(at)
+        self.overrule(step, at, target, door)
         if waiter is None or (waiter.to, waiter.door) != (target, door):
             self._last_order += 1
             self._forget(at)
             self._remember(at, Waiter(target, self._last_order, door))
         if at not in self._turns.called and at not in self._turns:
             self._turns.stand(at)
+
+    def overrule(self, step: Step, at: TopicPartition, target: Replicas, door: Door) -> None:
+        """Let a client's move wait no longer, for a znode asks for these replicas."""
+        recorded = self._cluster.waiting_move(at)
+        if recorded is not None:
+            self.drop(step, at, superseded(at, recorded, target, door))
 
     def drop(self, step: Step, at: TopicPartition, why: str | None = None) -> None:
         """Take a client's waiting move out of its znode, in this step."""

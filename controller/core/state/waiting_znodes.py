@@ -11,7 +11,7 @@ from msgspec import Struct
 from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import TopicView
 from zk_layout.facts import Fact
-from zk_layout.ids import PartitionId, Replicas, TopicName, ZnodeVersion
+from zk_layout.ids import PartitionId, Replicas, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
 
 
@@ -36,6 +36,7 @@ class WaitingPart(Struct, frozen=True):
 
     value: WaitingMoves | None
     version: ZnodeVersion
+    mzxid: Zxid
 
     def moves_of(self, topic: TopicView | None) -> Mapping[PartitionId, WaitingMove]:
         """The moves of this topic: none if they were accepted for another one of its name."""
@@ -71,7 +72,8 @@ class WaitingZnodes:
         self.changes.waiting.setdefault(address.topic, {})[address.part] = None
         if fact.stat is not None:
             value = fact.value if isinstance(fact.value, WaitingMoves) else None
-            self.parts.setdefault(address.topic, {})[address.part] = WaitingPart(value, fact.stat.version)
+            part = WaitingPart(value, fact.stat.version, fact.stat.mzxid)
+            self.parts.setdefault(address.topic, {})[address.part] = part
             return
         parts = self.parts.get(address.topic, {})
         parts.pop(address.part, None)

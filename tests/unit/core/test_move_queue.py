@@ -561,6 +561,15 @@ def test_the_status_names_waiting_entries_until_the_last_has_begun() -> None:
     assert play.theatre.machine.held_up() == ()
 
 
+def test_an_entry_that_wants_no_move_overrules_an_older_request_that_waits() -> None:
+    play = limited("ask reassign orders-0 to=3,2 orders-1 to=4,2")
+
+    lines = play.do("legacy orders-1=1,2", "time +1s")
+
+    assert some(lines, f"orders-1 no longer waits to move to [4, 2]: {LEGACY} asks for [1, 2]")
+    assert (play.data(PART), play.data(LEGACY)) == (None, None)
+
+
 def test_the_status_no_longer_names_entries_of_a_znode_that_is_gone() -> None:
     play = limited("legacy orders-0=3,2 orders-1=4,2", "time +1s", f"remove {LEGACY}", "time +1s")
 
@@ -646,6 +655,28 @@ def test_a_child_overrules_an_older_request_that_waits() -> None:
     assert play.data(PART) is None
     arrive(play, 0, "1,2,3")
     assert assignment(play, 1).target == ids("5,2")
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_child_that_wants_no_move_overrules_an_older_request_that_waits(*, is_kept: bool) -> None:
+    kept = (KEPT,) if is_kept else ()
+    play = Play(*kept, ONE, "brokers 1,2,3,4,5", THREE, "elect", "ask reassign orders-0 to=3,2 orders-1 to=4,2")
+
+    play.do(f"znode {FOLDER}", f'znode {FOLDER}/orders-1 {{"version":1,"assignment":[1,2]}}')
+    play.do(*(() if is_kept else (KEPT, "elect 101")), "time +1s")
+
+    assert (play.data(PART), play.data(f"{FOLDER}/orders-1")) == (None, None)
+    arrive(play, 0, "1,2,3")
+    assert moving(play) == []
+
+
+def test_a_child_that_a_former_term_left_behind_overrules_no_newer_request() -> None:
+    play = Play(ONE, "brokers 1,2,3,4,5", THREE, "elect", "ask reassign orders-0 to=3,2", f"znode {FOLDER}")
+    play.do(f'znode {FOLDER}/orders-1 {{"version":1,"assignment":[1,2]}}', "ask reassign orders-1 to=4,2")
+
+    play.do(KEPT, "elect 101", "time +1s")
+
+    assert (waiting(play), play.data(f"{FOLDER}/orders-1")) == ({1: [4, 2]}, None)
 
 
 def test_a_cancellation_removes_a_child_that_waits() -> None:
