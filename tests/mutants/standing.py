@@ -30,7 +30,7 @@ MUTANTS = (
         CANDIDACY,
         "            self._go_blind(SILENT, now)",
         "            self._known.lose(SILENT)",
-        (unit("candidacy"),),
+        (unit("candidacy_sessions"),),
     ),
     Mutant(
         "claims a cluster that was released",
@@ -61,7 +61,7 @@ MUTANTS = (
         CANDIDACY,
         "if self._is_session_new:",
         "if self._is_session_new and self.holder is not None:",
-        (unit("candidacy"),),
+        (unit("candidacy_sessions"),),
         unseen="lived through 200 worlds",
     ),
     Mutant(
@@ -77,7 +77,7 @@ MUTANTS = (
         CANDIDACY,
         "self._go(Phase.STANDBY, Why.SURPASSED, reason)\n            self._orders.append(orders.Renew())",
         "self._go(Phase.STANDBY, Why.SURPASSED, reason)\n            self._orders.append(orders.Abandon())",
-        (unit("candidacy"),),
+        (unit("candidacy_next_terms"),),
         unseen="no world has had a KRaft controller",
     ),
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS = (
         CANDIDACY,
         "is_for_natives = self._unsound is not None or (self.holder is not None and self.holder.is_released)",
         "is_for_natives = self._unsound is not None and self.holder is None",
-        (unit("candidacy"),),
+        (unit("candidacy_stops"),),
         unseen="a standby claims no cluster that is released",
     ),
     Mutant(

@@ -30,7 +30,7 @@ from controller.process.replica_znode import SAME_ID_AFTER_S
 from controller.settings.kinds import AUTHORIZERS
 from controller.zk.protocol import SetData
 from controller.zk.read_only import ReadOnlyBridge, WouldWrite
-from tests.unit.core.test_candidacy import NATIVE, RELEASED, TO_LEAD, Replica, mine
+from tests.unit.core.candidacies import NATIVE, RELEASED, TO_LEAD, Replica, mine
 from tests.unit.http.serving import LEADING
 from tests.unit.preflight.test_wrong_starts import ORDERS, on
 from tests.unit.preflight.world import KAFKA_2_4, Broker, World

@@ -20,7 +20,7 @@ from controller.core.candidacy.events import (
 )
 from controller.core.candidacy.orders import Abandon, BeginTerm, Claim
 from controller.core.candidacy.phases import Phase, TakeOver
-from tests.unit.core.test_candidacy import (
+from tests.unit.core.candidacies import (
     NATIVE,
     OURS,
     TO_LEAD,
