@@ -11,7 +11,7 @@ Source: KIP-179, "progress"; KIP-113, DescribeLogDirs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -234,7 +234,7 @@ class Progress:
                 self._closing.finish(one.at, is_complete=False)  # the difference between two ways is no progress
             for replica in one.received:
                 if replica.total_bytes is not None:
-                    self._closing.see(one.at, replica.broker, replica.copied_bytes or 0, replica.total_bytes)
+                    self._closing.see(one.at, replica.broker, (replica.copied_bytes or 0, replica.total_bytes), now)
         self._closing.mark(now, len(moving) / _MOVES_A_SECOND)
 
     def _is_measured_otherwise(self, one: Moving) -> bool:
@@ -260,7 +260,7 @@ class Progress:
                 self._copied[at] = self._sizes[at]
         rates = [r.bytes_per_second for one in moving for r in one.received if r.bytes_per_second is not None]
         rate = sum(rates) if rates else None
-        receiving = self._closing.receiving()
+        receiving = self._closing.receiving(_throttled_by_ours(moving))
         has_trouble = any(r.error for one in moving for r in one.received)
         remaining = None if has_trouble or (moving and not receiving) else longest(receiving)
         copied, total = sum(self._copied.values()), sum(self._sizes.values())
@@ -274,6 +274,15 @@ class Progress:
             remaining,
             tuple(receiving.values()),
         )
+
+
+def _throttled_by_ours(moving: Iterable[Moving]) -> set[BrokerId]:
+    """The brokers whose throttle, if any, is taken to be our controller's: it leads, for it reports progress.
+
+    Replicas in sync take nothing from that. A throttle that Kafka's tool has set beside it counts them, and there the
+    time left is too short.
+    """
+    return {broker for one in moving if one.move.progress is not None for broker in one.move.adding}
 
 
 def _size(directories: Mapping[Replica, Directories], at: TopicPartition, broker: BrokerId) -> int | None:

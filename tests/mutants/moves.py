@@ -117,6 +117,14 @@ MUTANTS = (
         unseen="the log of moves decides nothing",
     ),
     Mutant(
+        "takes replicas in sync to share a throttle of ours",
+        "controller/core/progress/status_text.py",
+        "asked.closing.remaining_s(self._progress.throttled())",
+        "asked.closing.remaining_s()",
+        (unit("time_left_of_requests"),),
+        unseen="the time left decides nothing",
+    ),
+    Mutant(
         "gives the id of records that have no status to another request",
         "controller/core/state/statuses.py",
         "while request in self.kept or request in self.records:",

@@ -36,13 +36,16 @@ class Recorded(NamedTuple):
     end: int
 
 
-def recorded(inflow: int = INFLOW, seconds: int = 600) -> Recorded:
-    """The run; with `inflow` no smaller than the throttle it has no end, and is cut off."""
-    looks = tuple(_looks(inflow, seconds))
+def recorded(inflow: int = INFLOW, seconds: int = 600, *, lets_go: bool = False) -> Recorded:
+    """The run; with `inflow` no smaller than the throttle it has no end, and is cut off.
+
+    `lets_go`: replicas in sync are not throttled any more, and are fetched beside the others.
+    """
+    looks = tuple(_looks(inflow, seconds, lets_go=lets_go))
     return Recorded(looks, looks[-1].second)
 
 
-def _looks(inflow: int, seconds: int) -> Iterator[Look]:
+def _looks(inflow: int, seconds: int, *, lets_go: bool) -> Iterator[Look]:
     random = Random(31)
     copied, total = [0] * PARTITIONS, [6 * _MB] * PARTITIONS
     in_sync: set[int] = set()
@@ -61,7 +64,7 @@ def _looks(inflow: int, seconds: int) -> Iterator[Look]:
             total[number] += inflow // PARTITIONS
             if number in in_sync:
                 copied[number] = total[number]
-                budget -= inflow // PARTITIONS
+                budget -= 0 if lets_go else inflow // PARTITIONS
         for number in random.sample(range(PARTITIONS), PARTITIONS):
             lump = max(0, min(budget, _MB, total[number] - copied[number]))
             copied[number] += lump

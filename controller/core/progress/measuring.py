@@ -230,7 +230,7 @@ class Progress:
         for replica in self.replicas(at, now) if at in self._stages else ():
             if replica.copied_bytes is not None and replica.total_bytes is not None:
                 for asked in requests:
-                    asked.closing.see(at, replica.broker, replica.copied_bytes, replica.total_bytes)
+                    asked.closing.see(at, replica.broker, (replica.copied_bytes, replica.total_bytes), now)
             name = str(replica.broker)
             behind = (replica.total_bytes or 0) - (replica.copied_bytes or 0)
             seen.remaining[name] = seen.remaining.get(name, 0.0) + max(0, behind)
@@ -276,6 +276,10 @@ class Progress:
         seen = Seen(at, held, self._cluster.confirmed.get(at, NO_BROKERS), replicas, closing)
         reason = waits_for(seen, self._cluster, self._outages, now)
         return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
+
+    def throttled(self) -> set[BrokerId]:
+        """The receiving brokers whose throttle is ours: replicas in sync take nothing from it."""
+        return self._cluster.throttled_brokers()
 
     def replicas(self, at: TopicPartition, now: float) -> tuple[ReplicaProgress, ...]:
         """The progress of each receiving replica of one partition."""

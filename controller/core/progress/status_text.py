@@ -78,7 +78,7 @@ class StatusText:
             for topic, partitions in groupby(known, lambda at: at.topic)
         )
         is_known = sums.total > 0
-        remaining_s = None if sums.has_trouble else asked.closing.remaining_s()
+        remaining_s = None if sums.has_trouble else asked.closing.remaining_s(self._progress.throttled())
         if sums.copied == sums.total:
             remaining_s = 0.0
         return RequestStatus(

@@ -25,6 +25,7 @@ from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
 from zk_layout.znodes.pause import BY_HAND, Pause
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
+from zk_layout.znodes.throttles import ThrottledBroker
 from zk_layout.znodes.topics import TopicAddress
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove
 
@@ -159,6 +160,11 @@ class Cluster:
         if broker not in self.brokers or broker in self.controllers or broker in self.shutting_down:
             return False
         return not self.offline_replicas or broker not in self.offline_replicas.get(of, ())
+
+    def throttled_brokers(self) -> set[BrokerId]:
+        """The brokers whose rate for throttled replicas is what our moves have set."""
+        rates = {of: kept.value for of, kept in self._state.throttles.records.items() if isinstance(of, int)}
+        return {of for of, rate in rates.items() if isinstance(rate, ThrottledBroker) and rate.ours is not None}
 
     def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica was not sent a deletion since it was last in sync, as far as this term knows."""

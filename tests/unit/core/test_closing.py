@@ -34,7 +34,7 @@ def test_under_a_throttle_the_sum_of_a_broker_is_right_where_the_slowest_replica
     samples: deque[tuple[int, tuple[int, ...], tuple[int, ...]]] = deque(maxlen=31)
     for look in looks:
         for number in range(PARTITIONS):
-            closing.see(at(number), RECEIVER, look.copied[number], look.total[number])
+            closing.see(at(number), RECEIVER, (look.copied[number], look.total[number]), float(look.second))
         closing.mark(float(look.second))
         samples.append((look.second, look.copied, look.total))
         left = end - look.second
@@ -48,14 +48,35 @@ def test_under_a_throttle_the_sum_of_a_broker_is_right_where_the_slowest_replica
     assert sum(not 0.5 <= ratio <= 2 for ratio in formerly.values()) > len(formerly) / 2
 
 
+def test_under_a_throttle_of_ours_the_others_share_what_replicas_in_sync_take_no_more() -> None:
+    looks, end = recorded(lets_go=True)
+    closing, said, formerly = Closing(), {}, {}
+    for look in looks:
+        for number in range(PARTITIONS):
+            closing.see(at(number), RECEIVER, (look.copied[number], look.total[number]), float(look.second))
+            if number in look.in_sync:
+                closing.finish(at(number), is_complete=True)
+        closing.mark(float(look.second))
+        left = end - look.second
+        if look.second >= 75 and left >= 20:
+            as_before, remaining = closing.remaining_s(), closing.remaining_s({RECEIVER})
+            assert as_before is not None
+            assert remaining is not None
+            formerly[look.second], said[look.second] = as_before / left, remaining / left
+
+    assert len(said) > 20
+    assert all(0.7 <= ratio <= 1.3 for ratio in said.values()), said
+    assert max(formerly.values()) > 1.3
+
+
 def test_no_time_left_is_known_before_a_window_of_copying_has_passed() -> None:
     closing = Closing()
     for second in range(int(WINDOW_S)):
-        closing.see(at(0), RECEIVER, 10 * second, 1000)
+        closing.see(at(0), RECEIVER, (10 * second, 1000), second)
         closing.mark(float(second))
         assert closing.remaining_s() is None
 
-    closing.see(at(0), RECEIVER, 110, 1000)
+    closing.see(at(0), RECEIVER, (110, 1000), WINDOW_S)
     closing.mark(WINDOW_S)
 
     assert closing.remaining_s() == pytest.approx(89.0)
@@ -64,7 +85,7 @@ def test_no_time_left_is_known_before_a_window_of_copying_has_passed() -> None:
 def test_a_pause_before_the_first_byte_does_not_count() -> None:
     closing = Closing()
     for second in range(40):
-        closing.see(at(0), RECEIVER, max(0, 10 * (second - 20)), 1000)
+        closing.see(at(0), RECEIVER, (max(0, 10 * (second - 20)), 1000), second)
         closing.mark(float(second))
 
     assert closing.receiving()[RECEIVER].closing == pytest.approx(10.0)
@@ -74,7 +95,7 @@ def test_where_nothing_is_ever_copied_that_is_known_after_the_longest_window() -
     closing = Closing()
     for second in range(int(LONGEST_WINDOW_S) + 1):
         assert not closing.receiving() or closing.receiving()[RECEIVER].closing is None
-        closing.see(at(0), RECEIVER, 0, 1000)
+        closing.see(at(0), RECEIVER, (0, 1000), second)
         closing.mark(float(second))
 
     assert closing.receiving()[RECEIVER].is_hopeless
@@ -84,8 +105,8 @@ def test_where_nothing_is_ever_copied_that_is_known_after_the_longest_window() -
 def test_replicas_that_fall_behind_count_against_those_that_come_nearer() -> None:
     closing = Closing()
     for second in range(21):
-        closing.see(at(0), RECEIVER, 30 * second, 1000)
-        closing.see(at(1), RECEIVER, 0, 1000 + 10 * second)
+        closing.see(at(0), RECEIVER, (30 * second, 1000), second)
+        closing.see(at(1), RECEIVER, (0, 1000 + 10 * second), second)
         closing.mark(float(second))
 
     receiving = closing.receiving()[RECEIVER]
@@ -98,8 +119,8 @@ def test_replicas_that_fall_behind_count_against_those_that_come_nearer() -> Non
 def test_the_slowest_broker_decides() -> None:
     closing = Closing()
     for second in range(21):
-        closing.see(at(0), RECEIVER, 30 * second, 1000)
-        closing.see(at(1), OTHER, 10 * second, 1000)
+        closing.see(at(0), RECEIVER, (30 * second, 1000), second)
+        closing.see(at(1), OTHER, (10 * second, 1000), second)
         closing.mark(float(second))
 
     assert closing.remaining_s() == pytest.approx(80.0)
@@ -109,11 +130,11 @@ def test_a_move_that_is_complete_has_closed_its_gap_and_a_cancelled_one_has_not(
     def rate(*, is_complete: bool) -> float:
         closing = Closing()
         for second in range(41):
-            closing.see(at(0), RECEIVER, 10 * second, 1000)
+            closing.see(at(0), RECEIVER, (10 * second, 1000), second)
             if second == 20:
                 closing.finish(at(1), is_complete=is_complete)
             elif second < 20:
-                closing.see(at(1), RECEIVER, 0, 200)
+                closing.see(at(1), RECEIVER, (0, 200), second)
             closing.mark(float(second))
         receiving = closing.receiving()[RECEIVER]
         assert receiving.gap_bytes == 600
@@ -127,9 +148,9 @@ def test_a_move_that_is_complete_has_closed_its_gap_and_a_cancelled_one_has_not(
 def test_a_move_that_begins_later_is_no_step_back() -> None:
     closing = Closing()
     for second in range(21):
-        closing.see(at(0), RECEIVER, 10 * second, 1000)
+        closing.see(at(0), RECEIVER, (10 * second, 1000), second)
         if second >= 10:
-            closing.see(at(1), RECEIVER, 0, 400)
+            closing.see(at(1), RECEIVER, (0, 400), second)
         closing.mark(float(second))
 
     assert closing.receiving()[RECEIVER].closing == pytest.approx(10.0)
@@ -139,7 +160,7 @@ def test_a_move_that_begins_later_is_no_step_back() -> None:
 def test_a_log_that_begins_again_is_no_step_back_either() -> None:
     closing = Closing()
     for second in range(21):
-        closing.see(at(0), RECEIVER, 10 * second if second < 15 else 10 * (second - 15), 1000)
+        closing.see(at(0), RECEIVER, (10 * second if second < 15 else 10 * (second - 15), 1000), second)
         closing.mark(float(second))
 
     receiving = closing.receiving()[RECEIVER]
@@ -152,7 +173,7 @@ def test_what_new_data_takes_of_a_throttle_is_measured() -> None:
     closing = Closing()
     for look in looks:
         for number in range(PARTITIONS):
-            closing.see(at(number), RECEIVER, look.copied[number], look.total[number])
+            closing.see(at(number), RECEIVER, (look.copied[number], look.total[number]), float(look.second))
         closing.mark(float(look.second))
 
     receiving = closing.receiving()[RECEIVER]
@@ -166,13 +187,13 @@ def test_what_new_data_takes_of_a_throttle_is_measured() -> None:
 def test_a_broker_that_has_everything_is_measured_from_its_next_move_on() -> None:
     closing = Closing()
     for second in range(21):
-        closing.see(at(0), RECEIVER, 50 * second, 1000)
+        closing.see(at(0), RECEIVER, (50 * second, 1000), second)
         closing.mark(float(second))
     closing.finish(at(0), is_complete=True)
     closing.mark(21.0)
     assert closing.receiving() == {}
 
-    closing.see(at(1), RECEIVER, 0, 1000)
+    closing.see(at(1), RECEIVER, (0, 1000), 22.0)
     closing.mark(22.0)
 
     assert closing.receiving()[RECEIVER].closing is None

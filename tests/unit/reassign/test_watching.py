@@ -430,3 +430,23 @@ def test_bars_show_every_receiving_replica_the_sum_and_the_rest_in_one_line() ->
     shown = console.file.getvalue()
     for text in ("a-0 → 3", "… and 6 more", "9 of 9 done", "900 bytes of 900 bytes", "computed here"):
         assert text in shown
+
+
+def test_where_our_controller_leads_replicas_in_sync_are_taken_to_leave_the_rate_to_the_others() -> None:
+    def seen(copied: int, second: int) -> Move:
+        received = ReplicaProgress(3, copied, 2_000 + 10 * second)
+        return Move((1, 3), adding=(3,), progress=MoveProgress(None, "catching up", 0, replicas=(received,)))
+
+    def copied(second: int) -> int:
+        return 20 * min(second, 40) + 40 * max(0, second - 40)
+
+    progress, snapshot = Progress({}), None
+    ended = {at("a-1"): PartitionState((3, 1), (3, 1), 1)}
+    for second in range(61):
+        moves = {at("a-0"): seen(copied(second), second)} | (
+            {at("a-1"): seen(1_600 + 20 * second, second)} if second < 40 else {}
+        )
+        snapshot = progress.advance(float(second), moves, ended, {})
+
+    assert snapshot is not None
+    assert snapshot.remaining_seconds == pytest.approx((2_600 - copied(60)) / 30, rel=0.1)
