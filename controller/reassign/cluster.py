@@ -86,6 +86,21 @@ class Listing(Struct, frozen=True):
     request: RequestStatus | None = None
 
 
+class Added(Struct, frozen=True):
+    """What a request to start moves says beyond Kafka's schema, to our controller only.
+
+    Units:
+        `throttle` in bytes a second; `give_up_ms` is how long a move may wait to begin, 0 being however long.
+    """
+
+    throttle: int | None = None
+    reason: str | None = None
+    give_up_ms: int | None = None
+
+
+NOTHING_ADDED = Added()
+
+
 class Answered(Struct, frozen=True):
     """The outcome of a request: a reason for each partition that was refused."""
 
@@ -155,10 +170,9 @@ class Cluster(Protocol):
         self,
         targets: Mapping[TopicPartition, Replicas | None],
         mode: Mode | None = None,
-        throttle: int | None = None,
-        reason: str | None = None,
+        added: Added = NOTHING_ADDED,
     ) -> Answered:
-        """Start moves; None cancels one. Only our controller knows `mode`, `throttle` in bytes a second, and `reason`.
+        """Start moves; None cancels one. Only our controller knows `mode`, and what is `added`.
 
         Raises:
             Refused: the whole request.

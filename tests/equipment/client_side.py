@@ -59,6 +59,7 @@ from controller.wire.schema import MessageSchema, encode_entity, request_schema,
 from controller.wire.tagged import (
     ADDITIONS,
     controller_of,
+    give_up_field,
     progress_of,
     reason_field,
     request_id_field,
@@ -88,6 +89,7 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
         body = with_tagged(body, additions | request_id_field(request.request_id))
     elif isinstance(request, AlterReassignments):
         ours = mode_field(request.mode) | throttle_field(request.throttle) | reason_field(request.reason)
+        ours |= give_up_field(request.give_up_ms)
         body = with_tagged(body, additions | ours)
     return framed(encode_request_header(header), body)
 

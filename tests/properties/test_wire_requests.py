@@ -101,6 +101,7 @@ requests = st.one_of(
         int32,
         st.none() | int64,
         st.none() | names,
+        st.none() | int64,
     ),
     st.builds(AlterPartition, int32, int64, proposals.map(tuple)),
     st.builds(ControlledShutdown, int32, int64),

@@ -150,7 +150,13 @@ class Clients:
         )
         mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
         timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
-        request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms, self.world.throttles.rate())
+        request = AlterReassignments(
+            tuple(reassignments.values()),
+            mode,
+            timeout_ms,
+            self.world.throttles.rate(),
+            give_up_ms=self.world.limits.paces.give_up_of_request(),
+        )
         self.ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:

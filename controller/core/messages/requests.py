@@ -92,7 +92,8 @@ class AlterReassignments(Struct, frozen=True):
         None sets no limit. `reason` says why, for people.
     Units:
         `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit. `throttle` is in bytes a
-        second.
+        second. After `give_up_ms` a move that has not begun is dropped: never if it is 0, and when the setting says
+        if it is None.
     """
 
     reassignments: tuple[PartitionReassignment, ...]
@@ -100,6 +101,7 @@ class AlterReassignments(Struct, frozen=True):
     timeout_ms: int = 60_000
     throttle: int | None = None
     reason: str | None = None
+    give_up_ms: int | None = None
 
 
 class IsrProposal(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +20,12 @@ from zk_layout.znodes.topics import TopicAddress
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
 
 Moves = dict[PartitionId, WaitingMove | None]
+
+
+class Noted(Enum):
+    """A request is accepted, and changes no replicas now."""
+
+    IN_ZNODES = "its znodes say so once the step is written"
 
 
 class Plan(Struct, eq=False):

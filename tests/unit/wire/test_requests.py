@@ -132,6 +132,18 @@ def test_the_reason_of_a_request_is_a_tagged_field_with_text() -> None:
         decode_request(header(45, 0) + body + b"\x01\xa3\x9c\x01\x01\x00")
 
 
+def test_the_time_after_which_moves_give_up_is_a_tagged_field_of_64_bits() -> None:
+    body = bytes.fromhex("0000007530020261020000000102000000030000")
+    moves = (PartitionReassignment(TopicPartition("a", 1), (3,)),)
+
+    found, request = decode_request(header(45, 0) + body + b"\x01\xa5\x9c\x01\x08" + (60_000).to_bytes(8))
+
+    assert found.reads_additions
+    assert request == AlterReassignments(moves, timeout_ms=30_000, give_up_ms=60_000)
+    with pytest.raises(MalformedRequest, match="give_up has 2 bytes, not 8"):
+        decode_request(header(45, 0) + body + b"\x01\xa5\x9c\x01\x02ab")
+
+
 def test_alter_partition_by_name_as_on_the_wire() -> None:
     frame = header(56, 0) + bytes.fromhex(
         "00000000010000000000000bad02026102000000090000000403000000010000000200000011000000"
