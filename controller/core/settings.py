@@ -51,8 +51,8 @@ OPEN_ACL_BYTES = 27
 """The size, in ZooKeeper's protocol, of the ACL that gives everyone all rights."""
 
 
-MIN_ISR_FIRST, ROUND_ROBIN = "min-isr", "round-robin"
-MOVE_ORDERS = (MIN_ISR_FIRST, ROUND_ROBIN)
+MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT = "min-isr", "round-robin", "weight"
+MOVE_ORDERS = (MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT)
 """By what waiting moves may be put in order, before the order in which they were accepted."""
 
 

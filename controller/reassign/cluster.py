@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -91,11 +92,14 @@ class Added(Struct, frozen=True):
 
     Units:
         `throttle` in bytes a second; `give_up_ms` is how long a move may wait to begin, 0 being however long.
+    Shape:
+        `weights` are of the partitions that have one; higher ones begin first.
     """
 
     throttle: int | None = None
     reason: str | None = None
     give_up_ms: int | None = None
+    weights: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 NOTHING_ADDED = Added()

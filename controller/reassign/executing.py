@@ -54,6 +54,7 @@ SLOWS_RETURNING = (
 )
 NO_REASON_KEPT = "Warning: Kafka's controller leads, which keeps no reasons: --reason is not sent."
 NOTHING_WAITS = "Warning: Kafka's controller leads, where moves do not wait to begin: --give-up-after is not sent."
+NO_WEIGHTS = "Warning: Kafka's controller leads, where all moves begin at once: the weights of the file are not sent."
 _PAUSE_S = 0.1
 _Topics: TypeAlias = Mapping[TopicName, Mapping[PartitionId, PartitionState]]
 
@@ -123,7 +124,7 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     if asked.log_dirs_throttle is not None:
         configure(cluster, throttle_log_dirs(plan.directories, asked.log_dirs_throttle))
         answer.say(f"The replica-alter-dir throttle limit was set to {asked.log_dirs_throttle} B/s")
-    answered = cluster.alter(dict(plan.targets), asked.mode, _added(asked, answer, is_ours=is_ours))
+    answered = cluster.alter(dict(plan.targets), asked.mode, _added(asked, plan, answer, is_ours=is_ours))
     if asked.throttle is not None and is_ours and len(answered.refused) < len(plan.targets):
         answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
         answer.say("It holds for receiving replicas only; the controller ends it with their moves")
@@ -132,14 +133,16 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     return plan
 
 
-def _added(asked: Execution, answer: Answer, *, is_ours: bool) -> Added:
+def _added(asked: Execution, plan: Plan, answer: Answer, *, is_ours: bool) -> Added:
     """What to send beyond Kafka's schema; nothing to Kafka's own controllers."""
     if is_ours:
-        return Added(asked.throttle, asked.reason, asked.give_up_ms)
+        return Added(asked.throttle, asked.reason, asked.give_up_ms, plan.weights)
     if asked.reason is not None:
         answer.warn(NO_REASON_KEPT)
     if asked.give_up_ms is not None:
         answer.warn(NOTHING_WAITS)
+    if plan.weights:
+        answer.warn(NO_WEIGHTS)
     return NOTHING_ADDED
 
 

@@ -171,7 +171,7 @@ class KafkaCluster:
     ) -> Answered:
         """Repeats the request after a lost answer: the same target twice is harmless, and a cancellation that finds
         nothing is done."""
-        asked, fields = 0, messages.added_fields(added, "" if mode is None else mode.value)
+        asked, fields = 0, messages.added_fields(added, targets, "" if mode is None else mode.value)
 
         def request() -> Any:
             nonlocal asked

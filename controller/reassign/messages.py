@@ -7,7 +7,7 @@ so that our controller adds to its answer what this tool reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from struct import pack
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from controller.wire.tagged import (
     reason_field,
     request_id_field,
     throttle_field,
+    weights_field,
     with_tagged,
 )
 from zk_layout.ids import BrokerId, PartitionId, Replicas, RequestId, TopicName, TopicPartition
@@ -65,10 +66,11 @@ def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> b
     return pack(">i", len(whole)) + whole if framed else whole
 
 
-def added_fields(added: Added, mode: str = "") -> dict[int, bytes]:
+def added_fields(added: Added, partitions: Iterable[TopicPartition], mode: str = "") -> dict[int, bytes]:
     """What a request to start moves or to cancel them says beyond Kafka's schema."""
     fields = mode_field(mode) | throttle_field(added.throttle) | reason_field(added.reason)
-    return fields | give_up_field(added.give_up_ms)
+    weights = tuple(added.weights.get(at, 0) for at in sorted(partitions))
+    return fields | give_up_field(added.give_up_ms) | weights_field(weights)
 
 
 def alter_request(

@@ -225,6 +225,7 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
                 st.integers(0, 2**60),
                 st.none() | st.integers(0, 2**45),
                 st.none() | st.integers(0, 2**63 - 1),
+                st.integers(-(2**31), 2**31 - 1),
             ),
         ),
         st.none() | topic_ids,

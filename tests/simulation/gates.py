@@ -86,7 +86,8 @@ class Gates:
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
                 hold(f"{what}, though others are below their min ISR")
-            if away and not any(r in away | returned and r not in to.target for r in held.assignment.replicas):
+            not_live = away | returned | {b for b, broker in self.world.brokers.items() if broker.is_leaving}
+            if away and not any(r in not_live and r not in to.target for r in held.assignment.replicas):
                 hold(f"{what}, though {sorted(away)} are away")
 
     def _is_known(self, since: float | None) -> bool:

@@ -36,7 +36,7 @@ class Paces:
         self.wait_for_znodes = may_be_set and random.random() < 0.5
         self.give_up_s = random.choice((None, None, 20.0, 60.0)) if may_be_set else None
         self._requests_say = random.choice(((None,), (None, 0, 15_000, 40_000))) if may_be_set else (None,)
-        self._random = random
+        self._random, self._is_random = random, may_be_set
         # By term, when it began moves that copy nothing.
         self._changes: dict[tuple[BrokerId, ControllerEpoch], list[float]] = {}
 
@@ -66,6 +66,10 @@ class Paces:
     def give_up_of_request(self) -> int | None:
         """After how many milliseconds the next request lets its moves give up."""
         return self._random.choice(self._requests_say)
+
+    def weight(self) -> int:
+        """The weight of the next move that is asked for."""
+        return self._random.choice((0, 0, 5, -5)) if self._is_random else 0
 
     def _limit_s(self, move: WaitingMove) -> float | None:
         if move.give_up_ms is not None:

@@ -78,10 +78,15 @@ class Mode(StrEnum):
 
 
 class PartitionReassignment(Struct, frozen=True):
-    """The replicas that a partition shall have; None cancels its move."""
+    """The replicas that a partition shall have; None cancels its move.
+
+    Shape:
+        Of moves that wait, those of a higher `weight` begin first, where the settings ask for that.
+    """
 
     topic_partition: TopicPartition
     replicas: Replicas | None
+    weight: int = 0
 
 
 class AlterReassignments(Struct, frozen=True):

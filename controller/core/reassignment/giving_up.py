@@ -53,8 +53,9 @@ class GivingUp:
         discard(self._gave_up, at.topic, at.partition)
         return None if self._shared.settings.moves_give_up_s is None and give_up_ms is None else self._now_ms
 
-    def accept_again(self, move: WaitingMove, give_up_ms: int | None) -> WaitingMove:
-        """A move is asked for that waits already: the time that the later request gives counts from now on."""
+    def accept_again(self, move: WaitingMove, give_up_ms: int | None, weight: int) -> WaitingMove:
+        """A move is asked for that waits already: the time and weight of the later request count from now on."""
+        move = replace(move, weight=weight or move.weight)
         if give_up_ms is None or give_up_ms == move.give_up_ms:
             return move
         return replace(move, since_ms=self._now_ms, give_up_ms=give_up_ms)

@@ -95,7 +95,7 @@ class MoveQueue(TopicDuty):
         if case is None:
             return outcome
         if wanted.replicas is not None and isinstance(outcome, Change):
-            return self._begin_or_wait(step, case, wanted.replicas, outcome, give_up_ms)
+            return self._begin_or_wait(step, case, wanted, outcome, give_up_ms)
         if present is None:
             return outcome
         if (refused := self._refused(at)) is not None:
@@ -105,15 +105,15 @@ class MoveQueue(TopicDuty):
         return outcome if isinstance(outcome, Change) else Noted.IN_ZNODES
 
     def _begin_or_wait(
-        self, step: Step, case: Case, target: Replicas, change: Change, give_up_ms: int | None
+        self, step: Step, case: Case, wanted: PartitionReassignment, change: Change, give_up_ms: int | None
     ) -> Change | Refusal | Noted | None:
-        at, recorded = case.at, self._cluster.waiting_move(case.at)
+        at, target, recorded = case.at, wanted.replicas or (), self._cluster.waiting_move(case.at)
         if self.may_begin(step, case, change):
             self.drop(step, at)
             return change
         again = None
         if recorded is not None and recorded.to == target:
-            again, waiter = self._giving_up.accept_again(recorded, give_up_ms), self._waiter(at)
+            again, waiter = self._giving_up.accept_again(recorded, give_up_ms, wanted.weight), self._waiter(at)
             if again == recorded or (waiter is not None and waiter.door is not Door.REQUEST):
                 return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
         if (refused := self._refused(at)) is not None:
@@ -124,7 +124,8 @@ class MoveQueue(TopicDuty):
         self._last_order += 1
         former = step.topic.partitions[at.partition].assignment.target
         why = f"{at} waits to move to {listed(target)}: {self._turns.obstacles.reason(at, target)}"
-        move = WaitingMove(target, former, self._last_order, self._giving_up.accept(at, give_up_ms), give_up_ms)
+        since_ms = self._giving_up.accept(at, give_up_ms)
+        move = WaitingMove(target, former, self._last_order, since_ms, give_up_ms, wanted.weight)
         self._plan(step).add(at.partition, move, why)
         return Noted.IN_ZNODES
 
@@ -260,9 +261,10 @@ class MoveQueue(TopicDuty):
                 self._last_order = max(self._last_order, move.order)
                 if part_of(n) != number or (waiter is not None and waiter.door is not Door.REQUEST):
                     continue
-                if waiter is None or (waiter.to, waiter.order) != (move.to, move.order):
+                recorded = Waiter(move.to, move.order, Door.REQUEST, move.weight)
+                if waiter != recorded:
                     self._forget(at)
-                    self._remember(at, Waiter(move.to, move.order, Door.REQUEST))
+                    self._remember(at, recorded)
                     self._turns.stand(at)
                 self._giving_up.wait(at, move)
 

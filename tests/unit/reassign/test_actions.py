@@ -145,6 +145,24 @@ def test_only_our_controller_gets_a_reason_and_a_time_to_give_up_and_otherwise_t
     assert capsys.readouterr().err.splitlines() == [executing.NO_REASON_KEPT, executing.NOTHING_WAITS]
 
 
+def test_only_our_controller_gets_the_weights_of_a_file_and_otherwise_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, kafkas = fresh(), fresh()
+    ours.product = "kafka-zk-controller 0.1"
+    path = tmp_path / "weighted.json"
+    path.write_text(
+        '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[3,2],"weight":-5},'
+        '{"topic":"a","partition":1,"replicas":[4,3]}]}'
+    )
+
+    for cluster in (ours, kafkas):
+        execute(cluster, Execution(path), Answer(is_json=False), Hours().clock)
+
+    assert (ours.added, kafkas.added) == ([Added(weights={at("a-0"): -5})], [NOTHING_ADDED])
+    assert capsys.readouterr().err.splitlines() == [executing.NO_WEIGHTS]
+
+
 def test_throttles_name_the_sources_and_destinations_of_old_and_new_moves(tmp_path: Path) -> None:
     cluster = fresh()
     executed(cluster, plan_file(tmp_path, {"a-1": (4, 3)}))
