@@ -102,4 +102,12 @@ MOVES: tuple[Setting, ...] = (
         "off a broker that is not does not wait.",
         counts_at_once=True,
     ),
+    ours(
+        "reassignment.moves.wait.for.brokers.after.ms",
+        number(0),
+        0,
+        "How long a broker must have been away before moves wait for it, if they wait for brokers. For one that was "
+        "away when the leader's term began they wait at once, since it does not know since when. 0: at once.",
+        counts_at_once=True,
+    ),
 )

@@ -300,6 +300,22 @@ MUTANTS = (
         unseen="they give up later",
     ),
     Mutant(
+        "lets moves wait at once for a broker that has just gone",
+        GATES,
+        "if now - since >= after_s)",
+        "if now - since >= 0)",
+        (unit("gates"),),
+        unseen="they begin later",
+    ),
+    Mutant(
+        "takes a broker that was away before its term for one that has just gone",
+        GATES,
+        "({}, -inf) if self._gone is None",
+        "({}, now) if self._gone is None",
+        (unit("gates"),),
+        unseen="worlds allow a new leader to count from when its term began",
+    ),
+    Mutant(
         "begins moves of a lower weight first",
         ORDER,
         "return -waiter.weight",

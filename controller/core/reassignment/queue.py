@@ -322,7 +322,7 @@ class MoveQueue(TopicDuty):
         """Call the moves that may begin; their topics' steps follow in this turn. Remove what belongs to no topic."""
         if not self._leads:
             return ()
-        self._turns.gates.look_for_brokers()
+        self._turns.gates.look_for_brokers(out.now)
         self._turns.rate.look(out)
         self._giving_up.look(out)
         self._turns.look_again(out)

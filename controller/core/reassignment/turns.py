@@ -83,7 +83,7 @@ class Turns:
         """Count by the changed settings. What is in flight goes on, also beyond them."""
         settings = self._shared.settings
         self.room.adjust(settings)
-        self.gates.adjust(before)
+        self.gates.adjust(before, out.now)
         self.hours.look(out)
         if settings.changes_a_second != before.changes_a_second:
             self.rate.adjust()
