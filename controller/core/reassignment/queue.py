@@ -22,7 +22,7 @@ from controller.core.reassignment.giving_up import GiveUp, GivingUp
 from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import THE_CLUSTER
-from controller.core.reassignment.queue_writes import Noted, Plan, is_readable, part_writes, without_strays
+from controller.core.reassignment.queue_writes import Noted, Plan, part_writes, refused_write, without_strays
 from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
 from controller.core.reassignment.waiting_text import asked_again, gave_up, on_its_way, overtaken, superseded
@@ -35,7 +35,7 @@ from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
-from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, part_of
 
 PARTS_A_TURN = 30
 OVERTAKEN = "overtaken move"
@@ -98,7 +98,7 @@ class MoveQueue(TopicDuty):
             return self._begin_or_wait(step, case, wanted, outcome, give_up_ms)
         if present is None:
             return outcome
-        if (refused := self._refused(at)) is not None:
+        if (refused := refused_write(at, self._state, self._cluster)) is not None:
             return refused
         what = "cancel" if is_cancel else "stay"
         self.drop(step, at, f"asked to {what}: {at} no longer waits to move to {listed(present)}")
@@ -116,7 +116,7 @@ class MoveQueue(TopicDuty):
             again, waiter = self._giving_up.accept_again(recorded, give_up_ms, wanted.weight), self._waiter(at)
             if again == recorded or (waiter is not None and waiter.door is not Door.REQUEST):
                 return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
-        if (refused := self._refused(at)) is not None:
+        if (refused := refused_write(at, self._state, self._cluster)) is not None:
             return refused
         if again is not None:
             self._plan(step).add(at.partition, again, asked_again(at, again))
@@ -128,13 +128,6 @@ class MoveQueue(TopicDuty):
         move = WaitingMove(target, former, self._last_order, since_ms, give_up_ms, wanted.weight)
         self._plan(step).add(at.partition, move, why)
         return Noted.IN_ZNODES
-
-    def _refused(self, at: TopicPartition) -> Refusal | None:
-        """The refusal of a request that would need a part written which cannot be read."""
-        address = WaitingMovesAddress(at.topic, part_of(at.partition))
-        if is_readable(self._state, address, self._cluster):
-            return None
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address.path} cannot be read; repair or delete it first")
 
     def _waits_for(self, at: TopicPartition) -> Replicas | None:
         """Where a partition waits to move, by the znode that asks for it: what is answered must have been written."""

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.state.waiting_znodes import WaitingPart, WaitingZnodes
@@ -64,6 +65,14 @@ def is_readable(state: WaitingZnodes, address: WaitingMovesAddress, cluster: Clu
     """Whether it is known what a part says, so that it can be written."""
     part = state.of(address.topic).get(address.part)
     return not cluster.is_unreadable(address) and (part is None or part.value is not None)
+
+
+def refused_write(at: TopicPartition, state: WaitingZnodes, cluster: Cluster) -> Refusal | None:
+    """The refusal of a request that would need a part written which cannot be read."""
+    address = WaitingMovesAddress(at.topic, part_of(at.partition))
+    if is_readable(state, address, cluster):
+        return None
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address.path} cannot be read; repair or delete it first")
 
 
 def part_writes(topic: TopicView, plan: Plan, state: WaitingZnodes, cluster: Cluster) -> Iterator[Write]:
