@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -86,6 +87,24 @@ class Listing(Struct, frozen=True):
     request: RequestStatus | None = None
 
 
+class Added(Struct, frozen=True):
+    """What a request to start moves says beyond Kafka's schema, to our controller only.
+
+    Units:
+        `throttle` in bytes a second; `give_up_ms` is how long a move may wait to begin, 0 being however long.
+    Shape:
+        `weights` are of the partitions that have one; higher ones begin first.
+    """
+
+    throttle: int | None = None
+    reason: str | None = None
+    give_up_ms: int | None = None
+    weights: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+NOTHING_ADDED = Added()
+
+
 class Answered(Struct, frozen=True):
     """The outcome of a request: a reason for each partition that was refused."""
 
@@ -155,10 +174,9 @@ class Cluster(Protocol):
         self,
         targets: Mapping[TopicPartition, Replicas | None],
         mode: Mode | None = None,
-        throttle: int | None = None,
-        reason: str | None = None,
+        added: Added = NOTHING_ADDED,
     ) -> Answered:
-        """Start moves; None cancels one. Only our controller knows `mode`, `throttle` in bytes a second, and `reason`.
+        """Start moves; None cancels one. Only our controller knows `mode`, and what is `added`.
 
         Raises:
             Refused: the whole request.

@@ -21,7 +21,7 @@ from controller.reassign.executing import Clock, Execution, execute
 from controller.reassign.generating import Proposal, generate
 from controller.reassign.input_file import InputFile
 from controller.reassign.listing import request_sentence, show_moves
-from controller.reassign.option_values import FILE, INTEGER, Judged, at_least, mistakes_in
+from controller.reassign.option_values import DURATION, FILE, INTEGER, Judged, at_least, mistakes_in
 from controller.reassign.options import ACTIONS, DEFAULT_MOVE_TIMEOUT_MS, MOVES_FILE, Options, demand_sound
 from controller.reassign.refusals import INTERRUPTED, Stopped
 from controller.reassign.verifying import verify
@@ -37,7 +37,7 @@ GROUPS = (
     ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
     ("Which partitions", (MOVES_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
-    ("For --execute", ("additional", "partial", *THROTTLES, "reason")),
+    ("For --execute", ("additional", "partial", *THROTTLES, "reason", "give_up_after")),
     ("For --verify and cancels", ("preserve_throttles", "gentle", "force")),
     ("How it is shown", ("output", "interval")),
 )
@@ -103,6 +103,12 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
     help="For copies between the directories of one broker.",
 )
 @click.option("--reason", metavar="TEXT", help="Why; kept with the request, and shown with it. *")
+@click.option(
+    "--give-up-after",
+    type=DURATION,
+    metavar="TIME",
+    help="Drop moves that have not begun by then, such as 30m, 6h or 2d, whatever the setting; 0: they wait. *",
+)
 @_flag("--preserve-throttles", "Keep throttles.")
 @_flag("--gentle", "Keep added replicas that are in sync; stop only the others. *")
 @_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
@@ -187,6 +193,7 @@ def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -
         options.mode,
         options.partial,
         options.reason,
+        options.give_up_after,
     )
     plan = execute(cluster, asked, answer, clock)
     if options.progress:

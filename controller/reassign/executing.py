@@ -11,7 +11,17 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from controller.reassign.answer import Answer
-from controller.reassign.cluster import Answered, Cluster, Configured, Mode, PartitionState, Settings, unfit
+from controller.reassign.cluster import (
+    NOTHING_ADDED,
+    Added,
+    Answered,
+    Cluster,
+    Configured,
+    Mode,
+    PartitionState,
+    Settings,
+    unfit,
+)
 from controller.reassign.input_file import File
 from controller.reassign.planning.certified import differences, hash_of
 from controller.reassign.plans import (
@@ -43,6 +53,8 @@ SLOWS_RETURNING = (
     "only receiving replicas are throttled."
 )
 NO_REASON_KEPT = "Warning: Kafka's controller leads, which keeps no reasons: --reason is not sent."
+NOTHING_WAITS = "Warning: Kafka's controller leads, where moves do not wait to begin: --give-up-after is not sent."
+NO_WEIGHTS = "Warning: Kafka's controller leads, where all moves begin at once: the weights of the file are not sent."
 _PAUSE_S = 0.1
 _Topics: TypeAlias = Mapping[TopicName, Mapping[PartitionId, PartitionState]]
 
@@ -59,6 +71,7 @@ class Execution(Struct, frozen=True):
 
     Units:
         Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to start.
+        After `give_up_ms` a move that has not begun is dropped.
     Shape:
         `is_partial`: of a file that `plan` made, leave out what has changed since. `reason` says why, for the record.
     """
@@ -71,6 +84,7 @@ class Execution(Struct, frozen=True):
     mode: Mode | None = None
     is_partial: bool = False
     reason: str | None = None
+    give_up_ms: int | None = None
 
 
 def read_plan_file(file: File) -> Plan:
@@ -110,7 +124,7 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     if asked.log_dirs_throttle is not None:
         configure(cluster, throttle_log_dirs(plan.directories, asked.log_dirs_throttle))
         answer.say(f"The replica-alter-dir throttle limit was set to {asked.log_dirs_throttle} B/s")
-    answered = cluster.alter(dict(plan.targets), asked.mode, *_added(asked, answer, is_ours=is_ours))
+    answered = cluster.alter(dict(plan.targets), asked.mode, _added(asked, plan, answer, is_ours=is_ours))
     if asked.throttle is not None and is_ours and len(answered.refused) < len(plan.targets):
         answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
         answer.say("It holds for receiving replicas only; the controller ends it with their moves")
@@ -119,13 +133,17 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     return plan
 
 
-def _added(asked: Execution, answer: Answer, *, is_ours: bool) -> tuple[int | None, str | None]:
-    """The throttle and the reason to send; neither to Kafka's own controllers."""
+def _added(asked: Execution, plan: Plan, answer: Answer, *, is_ours: bool) -> Added:
+    """What to send beyond Kafka's schema; nothing to Kafka's own controllers."""
     if is_ours:
-        return asked.throttle, asked.reason
+        return Added(asked.throttle, asked.reason, asked.give_up_ms, plan.weights)
     if asked.reason is not None:
         answer.warn(NO_REASON_KEPT)
-    return None, None
+    if asked.give_up_ms is not None:
+        answer.warn(NOTHING_WAITS)
+    if plan.weights:
+        answer.warn(NO_WEIGHTS)
+    return NOTHING_ADDED
 
 
 def _as_planned(cluster: Cluster, plan: Plan, topics: _Topics, asked: Execution, answer: Answer) -> Plan:

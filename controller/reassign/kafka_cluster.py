@@ -28,6 +28,8 @@ from kafka.protocol.metadata import MetadataRequest
 from controller.reassign import messages
 from controller.reassign.client_properties import ClientSettings
 from controller.reassign.cluster import (
+    NOTHING_ADDED,
+    Added,
     Answered,
     Configured,
     Directories,
@@ -165,18 +167,16 @@ class KafkaCluster:
         self,
         targets: Mapping[TopicPartition, Replicas | None],
         mode: Mode | None = None,
-        throttle: int | None = None,
-        reason: str | None = None,
+        added: Added = NOTHING_ADDED,
     ) -> Answered:
         """Repeats the request after a lost answer: the same target twice is harmless, and a cancellation that finds
         nothing is done."""
-        asked = 0
+        asked, fields = 0, messages.added_fields(added, targets, "" if mode is None else mode.value)
 
         def request() -> Any:
             nonlocal asked
             asked += 1
-            added = messages.added("" if mode is None else mode.value, throttle, reason)
-            return messages.alter_request(targets, self._timeout_ms, added)
+            return messages.alter_request(targets, self._timeout_ms, fields)
 
         answer = self._ask_controller(request)
         _demand_no_error(answer)

@@ -89,4 +89,16 @@ def request_sentence(request: RequestStatus) -> str:
     counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(request.counts.items())) or "nothing to do"
     requested = datetime.fromtimestamp(request.requested_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
     why = "" if not request.reason else f", reason {one_line(request.reason, LONGEST_REASON_BYTES)!r}"
-    return f"Request {request.request_id} ({request.origin}, {requested}{why}): {counts}"
+    patience = patience_of(None if request.give_up_ms is msgspec.UNSET else request.give_up_ms)
+    return f"Request {request.request_id} ({request.origin}, {requested}{why}{patience}): {counts}"
+
+
+def patience_of(give_up_ms: int | None) -> str:
+    """How long a request lets its moves wait to begin, behind what else is said of it.
+
+    >>> patience_of(None), patience_of(0), patience_of(90_000)
+    ('', ', waits however long', ', gives up waiting after 90 s')
+    """
+    if give_up_ms is None:
+        return ""
+    return f", gives up waiting after {give_up_ms / 1000:g} s" if give_up_ms else ", waits however long"

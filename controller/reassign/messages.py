@@ -7,7 +7,7 @@ so that our controller adds to its answer what this tool reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from struct import pack
 from typing import Any, TypeVar
 
@@ -18,11 +18,20 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from controller.reassign.cluster import Edge, Kind
+from controller.reassign.cluster import Added, Edge, Kind
 from controller.reassign.plans import Replica
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
-from controller.wire.tagged import ADDITIONS, REQUEST_ID, reason_field, request_id_field, throttle_field, with_tagged
+from controller.wire.tagged import (
+    ADDITIONS,
+    REQUEST_ID,
+    give_up_field,
+    reason_field,
+    request_id_field,
+    throttle_field,
+    weights_field,
+    with_tagged,
+)
 from zk_layout.ids import BrokerId, PartitionId, Replicas, RequestId, TopicName, TopicPartition
 
 _NONE = 0
@@ -57,15 +66,17 @@ def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> b
     return pack(">i", len(whole)) + whole if framed else whole
 
 
-def added(mode: str = "", throttle: int | None = None, reason: str | None = None) -> dict[int, bytes]:
+def added_fields(added: Added, partitions: Iterable[TopicPartition], mode: str = "") -> dict[int, bytes]:
     """What a request to start moves or to cancel them says beyond Kafka's schema."""
-    return mode_field(mode) | throttle_field(throttle) | reason_field(reason)
+    fields = mode_field(mode) | throttle_field(added.throttle) | reason_field(added.reason)
+    weights = tuple(added.weights.get(at, 0) for at in sorted(partitions))
+    return fields | give_up_field(added.give_up_ms) | weights_field(weights)
 
 
 def alter_request(
     targets: Mapping[TopicPartition, Replicas | None], timeout_ms: int, fields: Mapping[int, bytes]
 ) -> TaggedAlter:
-    """The request to start moves or, where there are no replicas, to cancel them; `fields` are what is `added`."""
+    """The request to start moves or, where there are no replicas, to cancel them; `fields` are what is added."""
     topics: dict[TopicName, list[Any]] = {}
     for at, replicas in sorted(targets.items(), key=lambda entry: entry[0]):
         partition = AlterPartitionReassignmentsRequest.ReassignableTopic.ReassignablePartition(

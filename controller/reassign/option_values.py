@@ -16,6 +16,8 @@ from controller.settings.kinds import SERVERS
 
 _SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):(\d{1,5})")
 _HIGHEST_PORT = 65535
+_DURATION = re.compile(r"0|(?P<number>\d{1,6})(?P<unit>[smhd])", re.ASCII)
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Mistake(str):
@@ -45,7 +47,25 @@ class Judged(click.ParamType[Any]):
         return self._kind.get_metavar(param, ctx)
 
 
+class _Duration(click.ParamType[int]):
+    """A time with its unit, in milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it.
+
+        >>> [_Duration().convert(text, None, None) for text in ("0", "90s", "30m", "6h", "2d")]
+        [0, 90000, 1800000, 21600000, 172800000]
+        """
+        match = _DURATION.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value!r} is no time; give one such as 90s, 30m, 6h or 2d, or 0", param, ctx)
+        return int(match["number"] or 0) * _UNITS_MS.get(match["unit"], 0)
+
+
 INTEGER = Judged(click.INT)
+DURATION = Judged(_Duration())
 FILE = Judged(click.Path(exists=True, dir_okay=False, path_type=Path))
 
 

@@ -31,7 +31,7 @@ _PERMITTED = {
     "generate": {"zookeeper", "disable_rack_aware"},
     "execute": {
         *("zookeeper", "additional", "partial", "throttle", "replica_alter_log_dirs_throttle"),
-        *("progress", "interval", "force", "reason"),
+        *("progress", "interval", "force", "reason", "give_up_after"),
     },
     "verify": {"zookeeper", "preserve_throttles"},
     "cancel": {MOVES_FILE, "topic", "partition", "preserve_throttles", "gentle", "force"},
@@ -39,7 +39,10 @@ _PERMITTED = {
     "list": {"topic", "partition", "request"},
     "progress": {MOVES_FILE, "topic", "partition", "request", "interval"},
 }
-_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force", "reason")
+_NEEDS_BOOTSTRAP = (
+    *("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force"),
+    *("reason", "give_up_after"),
+)
 DEFAULT_MOVE_TIMEOUT_MS = 10_000
 
 
@@ -73,6 +76,7 @@ class Options(Struct, frozen=True):
     gentle: bool
     force: bool
     reason: str | None
+    give_up_after: int | None
     output: str
     interval: float | None
 

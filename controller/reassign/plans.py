@@ -10,13 +10,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from controller.reassign.planning.certified import Certificate
 from controller.reassign.refusals import Unusable
+from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 ANY = "any"
@@ -45,11 +46,12 @@ class Replica(NamedTuple):
 
 
 class PlannedPartition(Struct, frozen=True):
-    """The target replicas of one partition, and the log directory of each."""
+    """The target replicas of one partition, the log directory of each, and its weight: higher ones begin first."""
 
     at: TopicPartition
     replicas: Replicas
     log_dirs: tuple[str, ...]
+    weight: int = 0
 
 
 class Plan(Struct, frozen=True):
@@ -62,6 +64,11 @@ class Plan(Struct, frozen=True):
     def targets(self) -> dict[TopicPartition, Replicas]:
         """The target replicas of each partition."""
         return {planned.at: planned.replicas for planned in self.partitions}
+
+    @property
+    def weights(self) -> dict[TopicPartition, int]:
+        """The weights of the partitions that have one."""
+        return {planned.at: planned.weight for planned in self.partitions if planned.weight}
 
     @property
     def directories(self) -> dict[Replica, str]:
@@ -79,6 +86,7 @@ class _PartitionJson(Struct):
     partition: PartitionId
     replicas: tuple[BrokerId, ...]
     log_dirs: tuple[str, ...] | None = None
+    weight: Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)] = 0
 
 
 class _PlanJson(Struct):
@@ -114,7 +122,7 @@ def read_plan(data: bytes, name: str) -> Plan:
                 f"{name}: Size of replicas list {list(entry.replicas)} is different from size of log dirs list "
                 f"[{', '.join(log_dirs)}] for partition {at}"
             )
-        planned.append(PlannedPartition(at, entry.replicas, log_dirs))
+        planned.append(PlannedPartition(at, entry.replicas, log_dirs, entry.weight))
     if mistakes:
         raise Unusable(as_lines(mistakes))
     return Plan(tuple(planned), _certificate(whole.plan, name))

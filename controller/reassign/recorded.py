@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from controller.reassign.listing import patience_of
 from controller.reassign.refusals import Refused
 from controller.reassign.undoing import TopicNow
 from controller.reassign.zookeeper_cluster import ZooKeeperCluster
@@ -48,7 +49,7 @@ class Recorded(Struct, frozen=True):
         counts = {} if self.status is None else self.status.counts
         became = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "unknown"
         why = "" if first.reason is None else f", reason {one_line(first.reason, LONGEST_REASON_BYTES)!r}"
-        return f"Request {self.request} ({first.origin}, {at}, {who}{why}): {became}"
+        return f"Request {self.request} ({first.origin}, {at}, {who}{why}{patience_of(first.give_up_ms)}): {became}"
 
     @property
     def document(self) -> dict[str, Any]:
@@ -62,6 +63,7 @@ class Recorded(Struct, frozen=True):
             "client_id": first.client_id,
             "address": first.address,
             "reason": first.reason,
+            "give_up_ms": first.give_up_ms,
             "counts": None if self.status is None else to_builtins(self.status.counts),
         }
 

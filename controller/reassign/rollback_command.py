@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from controller.reassign.answer import Answer
 from controller.reassign.client_properties import read_client_properties
-from controller.reassign.cluster import Cluster, Listing
+from controller.reassign.cluster import Added, Cluster, Listing
 from controller.reassign.connecting import Connection, connect, connect_zookeeper
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import NO_REASON_KEPT, by_partition
@@ -182,7 +182,7 @@ def _execute(cluster: Cluster, plan: Undo, asked: Asked, answer: Answer, *, is_o
     if asked.reason is not None and not is_ours:
         answer.warn(NO_REASON_KEPT)
     reason = asked.reason if is_ours else None
-    answered = cluster.alter(plan.targets, throttle=asked.throttle, reason=reason)
+    answered = cluster.alter(plan.targets, added=Added(asked.throttle, reason))
     answer.document |= {"request_id": answered.request_id, "refused": {}, "throttle": asked.throttle}
     number = f" {answered.request_id}" if answered.request_id is not None else ""
     if len(answered.refused) < len(plan.backs):

@@ -18,6 +18,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import ZnodeStat
 
 from controller.reassign.cluster import (
+    NOTHING_ADDED,
+    Added,
     Answered,
     Configured,
     Directories,
@@ -147,8 +149,7 @@ class ZooKeeperCluster:
         self,
         targets: Mapping[TopicPartition, Replicas | None],
         mode: Mode | None = None,  # noqa: ARG002 - not known to ZooKeeper
-        throttle: int | None = None,  # noqa: ARG002 - neither is this
-        reason: str | None = None,  # noqa: ARG002 - nor this
+        added: Added = NOTHING_ADDED,  # noqa: ARG002 - neither is this
     ) -> Answered:
         """Write the moves where the controller looks for them."""
         moves = tuple(LegacyMove(at.topic, at.partition, to) for at, to in targets.items() if to is not None)

@@ -74,8 +74,8 @@ MOVES: tuple[Setting, ...] = (
         names(*MOVE_ORDERS),
         None,
         "Which of the moves that wait begin first: those of partitions that are offline or below min.insync.replicas "
-        "(min-isr), topics in turn (round-robin). The first that tells two apart decides, at last which was accepted "
-        "first; each tenth is the one that has waited longest.",
+        "(min-isr), those of a higher weight (weight), topics in turn (round-robin). The first that tells two apart "
+        "decides, at last which was accepted first; each tenth is the one that has waited longest.",
         counts_at_once=True,
     ),
     ours(
@@ -100,6 +100,14 @@ MOVES: tuple[Setting, ...] = (
         False,
         "Whether moves that copy begin only while every broker that has replicas is alive. A move that takes a replica "
         "off a broker that is not does not wait.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.brokers.after.ms",
+        number(0),
+        0,
+        "How long a broker must have been away before moves wait for it, if they wait for brokers. For one that was "
+        "away when the leader's term began they wait at once, since it does not know since when. 0: at once.",
         counts_at_once=True,
     ),
 )

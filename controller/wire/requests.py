@@ -22,7 +22,7 @@ from controller.wire.apis import SERVED, ApiKey, VersionRange, is_flexible
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
-from controller.wire.tagged import reads_additions, reason_of, request_id_of, throttle_of
+from controller.wire.tagged import give_up_of, reads_additions, reason_of, request_id_of, throttle_of, weights_of
 from zk_layout.ids import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
@@ -147,7 +147,12 @@ def _with_ours(
     if isinstance(request, requests.ListReassignments):
         return msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
     mode, throttle, reason = mode_of(fields), throttle_of(fields, cursor), reason_of(fields)
-    return msgspec.structs.replace(request, mode=mode, throttle=throttle, reason=reason)
+    give_up_ms, weights = give_up_of(fields, cursor), weights_of(fields, len(request.reassignments))
+    if weights:
+        pairs = zip(request.reassignments, weights, strict=True)
+        weighted = tuple(msgspec.structs.replace(wanted, weight=weight) for wanted, weight in pairs)
+        request = msgspec.structs.replace(request, reassignments=weighted)
+    return msgspec.structs.replace(request, mode=mode, throttle=throttle, reason=reason, give_up_ms=give_up_ms)
 
 
 def decode_header(frame: bytes) -> RequestHeader:

@@ -27,6 +27,8 @@ REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionR
 CONTROLLER: Final = 20000  # ListPartitionReassignments response: the name of this software
 THROTTLE: Final = 20002  # AlterPartitionReassignments request: int64, bytes a second for each receiving broker
 REASON: Final = 20003  # AlterPartitionReassignments request: why, for people
+WEIGHTS: Final = 20004  # AlterPartitionReassignments request: int32s, one for each partition, in its order
+GIVE_UP: Final = 20005  # AlterPartitionReassignments request: int64, how many ms moves may wait; 0: however long
 REQUEST_STATUS: Final = 20001  # ListPartitionReassignments response: JSON
 PROGRESS: Final = 20000  # ListPartitionReassignments response, each partition: JSON
 
@@ -68,7 +70,7 @@ def reads_additions(fields: Mapping[int, bytes]) -> bool:
     >>> reads_additions({ADDITIONS: b""}), reads_additions({7: b""})
     (True, False)
     """
-    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE, THROTTLE, REASON))
+    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE, THROTTLE, REASON, WEIGHTS, GIVE_UP))
 
 
 def request_id_field(request: RequestId | None) -> dict[int, bytes]:
@@ -98,6 +100,42 @@ def throttle_of(fields: Mapping[int, bytes], cursor: Cursor) -> int | None:
         Malformed: not 64 bits.
     """
     return _int64_of(fields, THROTTLE, "throttle", cursor)
+
+
+def give_up_field(give_up_ms: int | None) -> dict[int, bytes]:
+    """The field with the time after which moves give up waiting, if there is one."""
+    return {} if give_up_ms is None else {GIVE_UP: _INT64.pack(give_up_ms)}
+
+
+def give_up_of(fields: Mapping[int, bytes], cursor: Cursor) -> int | None:
+    """After how many milliseconds moves give up waiting, among tagged fields.
+
+    Raises:
+        Malformed: not 64 bits.
+    """
+    return _int64_of(fields, GIVE_UP, "give_up", cursor)
+
+
+def weights_field(weights: tuple[int, ...]) -> dict[int, bytes]:
+    """The field with the weights of a request's partitions, if any has one."""
+    return {WEIGHTS: COMPACT.int32s(weights)} if any(weights) else {}
+
+
+def weights_of(fields: Mapping[int, bytes], count: int) -> tuple[int, ...]:
+    """The weights of so many partitions, in their order; empty without the field.
+
+    Raises:
+        Malformed: not as many numbers of 32 bits.
+    """
+    raw = fields.get(WEIGHTS)
+    if raw is None:
+        return ()
+    cursor = Cursor(raw, is_flexible=True, most_entries=count)
+    weights = cursor.int32s("weights")
+    cursor.finish()
+    if len(weights) != count:
+        raise cursor.malformed("weights", f"are {len(weights)}, for {count} partitions")
+    return weights
 
 
 def reason_field(reason: str | None) -> dict[int, bytes]:

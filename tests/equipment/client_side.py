@@ -59,12 +59,14 @@ from controller.wire.schema import MessageSchema, encode_entity, request_schema,
 from controller.wire.tagged import (
     ADDITIONS,
     controller_of,
+    give_up_field,
     progress_of,
     reason_field,
     request_id_field,
     request_id_of,
     status_of,
     throttle_field,
+    weights_field,
     with_tagged,
 )
 from tests.equipment import acl_client_side, admin_client_side, topic_client_side
@@ -88,6 +90,8 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
         body = with_tagged(body, additions | request_id_field(request.request_id))
     elif isinstance(request, AlterReassignments):
         ours = mode_field(request.mode) | throttle_field(request.throttle) | reason_field(request.reason)
+        ours |= give_up_field(request.give_up_ms)
+        ours |= weights_field(tuple(wanted.weight for wanted in request.reassignments))
         body = with_tagged(body, additions | ours)
     return framed(encode_request_header(header), body)
 

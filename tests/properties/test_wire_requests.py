@@ -96,11 +96,12 @@ requests = st.one_of(
     st.builds(ListReassignments, st.none() | st.lists(partitions, max_size=4).map(tuple)),
     st.builds(
         AlterReassignments,
-        st.lists(st.builds(PartitionReassignment, partitions, st.none() | numbers), max_size=4).map(tuple),
+        st.lists(st.builds(PartitionReassignment, partitions, st.none() | numbers, int32), max_size=4).map(tuple),
         st.sampled_from(("", "gentle", "forced", "other")),
         int32,
         st.none() | int64,
         st.none() | names,
+        st.none() | int64,
     ),
     st.builds(AlterPartition, int32, int64, proposals.map(tuple)),
     st.builds(ControlledShutdown, int32, int64),

@@ -146,6 +146,7 @@ request_statuses = st.builds(
     rates,
     rates,
     reason=st.just(UNSET) | texts,
+    give_up_ms=st.just(UNSET) | st.integers(0, 2**63 - 1),
 )
 
 
@@ -215,7 +216,18 @@ VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     waiting_moves.WaitingMovesAddress(TopicName("a-1"), waiting_moves.PartNumber(2)): st.builds(
         waiting_moves.WaitingMoves,
         st.integers(0, 2**60),
-        st.dictionaries(ids, st.builds(waiting_moves.WaitingMove, replicas, replicas, st.integers(0, 2**60))),
+        st.dictionaries(
+            ids,
+            st.builds(
+                waiting_moves.WaitingMove,
+                replicas,
+                replicas,
+                st.integers(0, 2**60),
+                st.none() | st.integers(0, 2**45),
+                st.none() | st.integers(0, 2**63 - 1),
+                st.integers(-(2**31), 2**31 - 1),
+            ),
+        ),
         st.none() | topic_ids,
     ),
     throttles.ThrottledTopicAddress(TopicName("a-1")): st.builds(

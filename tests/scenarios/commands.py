@@ -308,17 +308,25 @@ def _servers_take(theatre: Theatre, size_bytes: str) -> None:
 
 
 def _ask_reassign(mode: Mode) -> Callable[..., None]:
-    """`ask reassign [throttle=5000000] [reason=disks] orders-0 to=3,4 orders-1 to=1,2`, also `ask forced …`."""
+    """`ask reassign [throttle=5000000] [reason=disks] [give_up_ms=60000] orders-0 to=3,4 …`, also `ask forced …`.
+
+    `to=3,4*7` gives the move the weight 7.
+    """
 
     def ask(theatre: Theatre, *words: str) -> None:
-        reassignments, throttle, reason = [], None, None
+        reassignments, throttle, reason, give_up_ms = [], None, None, None
         if words[0].startswith("throttle="):
             throttle, words = int(words[0].removeprefix("throttle=")), words[1:]
         if words[0].startswith("reason="):
             reason, words = words[0].removeprefix("reason="), words[1:]
+        if words[0].startswith("give_up_ms="):
+            give_up_ms, words = int(words[0].removeprefix("give_up_ms=")), words[1:]
         for partition, target in zip(words[::2], words[1::2], strict=True):
-            reassignments.append(PartitionReassignment(_at(partition), _replicas(target.removeprefix("to="))))
-        theatre.ask(AlterReassignments(tuple(reassignments), mode, throttle=throttle, reason=reason))
+            replicas, _, weight = target.removeprefix("to=").partition("*")
+            reassignments.append(PartitionReassignment(_at(partition), _replicas(replicas), int(weight or 0)))
+        theatre.ask(
+            AlterReassignments(tuple(reassignments), mode, throttle=throttle, reason=reason, give_up_ms=give_up_ms)
+        )
 
     return ask
 

@@ -115,6 +115,8 @@ def _records_text(records: MoveRecords) -> str:
     lines = [f"{records.origin} requested={records.requested_ms} parts={records.parts} {who}"]
     if records.reason is not None:
         lines[0] += f" reason={records.reason}"
+    if records.give_up_ms is not None:
+        lines[0] += f" give_up_ms={records.give_up_ms}"
     for topic, record in records.topics.items():
         lines += [f"{topic}-{p} to {list(to)} from {list(former)}" for p, (to, former) in record.moves.items()]
     return "\n    ".join(lines)

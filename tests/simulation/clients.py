@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import (
     AlterReassignments,
@@ -150,7 +152,13 @@ class Clients:
         )
         mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
         timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
-        request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms, self.world.throttles.rate())
+        request = AlterReassignments(
+            tuple(structs.replace(w, weight=self.world.limits.paces.weight()) for w in reassignments.values()),
+            mode,
+            timeout_ms,
+            self.world.throttles.rate(),
+            give_up_ms=self.world.limits.paces.give_up_of_request(),
+        )
         self.ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:

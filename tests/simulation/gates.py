@@ -36,11 +36,11 @@ HALF_A_DAY = 12 * 60
 
 
 class _Term(Struct):
-    """Since when a term knows of a partition below its min ISR, of a broker that is away, and of each broker's life."""
+    """Since when a term knows of a partition below its min ISR, of brokers that are away, and of each broker's life."""
 
     epoch: ControllerEpoch
     below_since: float | None = None
-    away_since: float | None = None
+    away_since: dict[BrokerId, float] = field(default_factory=dict)
     shut_since: float | None = None
     lives: dict[BrokerId, tuple[BrokerEpoch, float]] = field(default_factory=dict)
 
@@ -53,6 +53,7 @@ class Gates:
         random = Random(f"{world.seed}/gates")
         self.need_min_isr, self.need_brokers = (may_be_set and random.random() < 0.35 for _ in range(2))
         self.windows = _windows(random) if may_be_set and random.random() < 0.25 else ()
+        self.after_s = random.choice((0.0, 0.0, 5.0, 20.0))
         self._terms: dict[BrokerId, _Term] = {}
 
     @property
@@ -69,12 +70,12 @@ class Gates:
             term = self._terms[controller.own_id] = _Term(controller.epoch)
         is_below = self.need_min_isr and any(_is_below(held) for _, held in _partitions(state))
         term.below_since = (now if term.below_since is None else term.below_since) if is_below else None
-        is_away = self.need_brokers and any(self._away(state))
-        term.away_since = (now if term.away_since is None else term.away_since) if is_away else None
+        gone = self._away(state) if self.need_brokers else ()
+        term.away_since = {broker: term.away_since.get(broker, now) for broker in gone}
         is_shut = bool(self.windows) and not is_open(self.windows, int(self.world.wall_clocks.now(controller.own_id)))
         term.shut_since = (now if term.shut_since is None else term.shut_since) if is_shut else None
         is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
-        away = {*self._away(state)} if self._is_known(term.away_since) else set()
+        away = {b for b, since in term.away_since.items() if self._is_known(since + self.after_s)}
         returned, leaderless = self._returned(term, state), _leaderless(commits, state)
         live = state.brokers.keys() - returned
         for at, held, to in _begun(commits, state):
@@ -86,7 +87,8 @@ class Gates:
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
             if self._is_known(term.below_since):
                 hold(f"{what}, though others are below their min ISR")
-            if away and not any(r in away | returned and r not in to.target for r in held.assignment.replicas):
+            not_live = away | returned | {b for b, broker in self.world.brokers.items() if broker.is_leaving}
+            if away and not any(r in not_live and r not in to.target for r in held.assignment.replicas):
                 hold(f"{what}, though {sorted(away)} are away")
 
     def _is_known(self, since: float | None) -> bool:

@@ -40,8 +40,11 @@ def is_limited(seed: int) -> bool:
 
 
 class _Entry(Struct, frozen=True):
+    """A move that waits, since when, and since when with the time after which it gives up."""
+
     move: WaitingMove
     since: float
+    patient_since: float
 
 
 class Limits:
@@ -231,8 +234,11 @@ class Limits:
     def _note(self, at: TopicPartition) -> None:
         entry, held = self._entry(at), self._waiting.get(at)
         if entry is not None:
+            now = self.world.clock.now
             if held is None or held.move.to != entry.to:
-                self._waiting[at] = _Entry(entry, self.world.clock.now)
+                self._waiting[at] = _Entry(entry, now, now)
+            elif (held.move.since_ms, held.move.give_up_ms) != (entry.since_ms, entry.give_up_ms):
+                self._waiting[at] = _Entry(entry, held.since, now)
             return
         self._waiting.pop(at, None)
         if held is not None and not self._may_leave(at, held):
@@ -245,7 +251,7 @@ class Limits:
             return True
         if assignment.target == held.move.to or {*assignment.target} != {*held.move.former}:
             return True
-        if self.paces.may_give_up(self.world.clock.now - held.since):
+        if self.paces.may_give_up(held.move, self.world.clock.now - held.patient_since):
             return True
         # What arrived before it may be carried out after it: its topic may have been in quarantine.
         since = held.since - self.world.ensemble.most_s - REMEMBERED_S
@@ -282,9 +288,10 @@ class Limits:
     def outcome(self) -> str | None:
         """The errors in what still waits at the end."""
         for at, entry in self._waiting.items():
-            waited_s, is_excused = self.world.clock.now - entry.since, self.world.refusals.excuses(at, Concern.MOVING)
+            waited_s = self.world.clock.now - entry.patient_since
+            is_excused = self.world.refusals.excuses(at, Concern.MOVING)
             if (
-                self.paces.must_have_given_up(waited_s)
+                self.paces.must_have_given_up(entry.move, waited_s)
                 and not is_excused
                 and at.topic not in self.world.checker.unwanted
             ):

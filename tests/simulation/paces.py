@@ -14,6 +14,7 @@ from tests.simulation.decided import is_put_right, topics_written
 from tests.simulation.reassignment_folder import IN_FLIGHT_S
 from zk_layout.ids import BrokerId, ControllerEpoch, TopicPartition
 from zk_layout.znodes.topics import Assignment, Topic, encode
+from zk_layout.znodes.waiting_moves import WaitingMove
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import Controller
@@ -34,6 +35,8 @@ class Paces:
         self.changes_a_second = random.choice((None, None, 1, 3)) if may_be_set else None
         self.wait_for_znodes = may_be_set and random.random() < 0.5
         self.give_up_s = random.choice((None, None, 20.0, 60.0)) if may_be_set else None
+        self._requests_say = random.choice(((None,), (None, 0, 15_000, 40_000))) if may_be_set else (None,)
+        self._random, self._is_random = random, may_be_set
         # By term, when it began moves that copy nothing.
         self._changes: dict[tuple[BrokerId, ControllerEpoch], list[float]] = {}
 
@@ -60,17 +63,32 @@ class Paces:
         since = self.world.clock.now - IN_FLIGHT_S
         return {broker: rack for broker, rack in self.racks().items() if self.world.brokers[broker].is_known(since)}
 
-    def may_give_up(self, waited_s: float) -> bool:
-        """Whether a move may give up that was seen to wait for so long."""
-        if self.give_up_s is None:
-            return False
-        return not self.world.wall_clocks.were_right or waited_s >= self.give_up_s - IN_FLIGHT_S
+    def give_up_of_request(self) -> int | None:
+        """After how many milliseconds the next request lets its moves give up."""
+        return self._random.choice(self._requests_say)
 
-    def must_have_given_up(self, waited_s: float) -> bool:
-        """Whether a move that has waited for so long must be gone by now."""
-        if self.give_up_s is None or not self.world.wall_clocks.were_right:
+    def weight(self) -> int:
+        """The weight of the next move that is asked for."""
+        return self._random.choice((0, 0, 5, -5)) if self._is_random else 0
+
+    def _limit_s(self, move: WaitingMove) -> float | None:
+        if move.give_up_ms is not None:
+            return move.give_up_ms / 1000 or None
+        return self.give_up_s
+
+    def may_give_up(self, move: WaitingMove, waited_s: float) -> bool:
+        """Whether a move may give up that was seen to wait for so long."""
+        limit_s = self._limit_s(move)
+        if limit_s is None:
             return False
-        return waited_s > self.give_up_s + LATE_S
+        return not self.world.wall_clocks.were_right or waited_s >= limit_s - IN_FLIGHT_S
+
+    def must_have_given_up(self, move: WaitingMove, waited_s: float) -> bool:
+        """Whether a move that has waited for so long must be gone by now."""
+        limit_s = self._limit_s(move)
+        if limit_s is None or not self.world.wall_clocks.were_right:
+            return False
+        return waited_s > limit_s + LATE_S
 
     # ---- what is decided ------------------------------------------------------------------------------------
 

@@ -386,6 +386,7 @@ class World:
             moves_windows=self.limits.gates.windows,
             moves_need_min_isr=self.limits.gates.need_min_isr,
             moves_need_brokers=self.limits.gates.need_brokers,
+            moves_need_brokers_after_s=self.limits.gates.after_s,
             min_insync_replicas=MIN_ISR,
             keeps_move_records=self.move_requests.records.are_kept_by(own_id),
         )

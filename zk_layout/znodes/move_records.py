@@ -11,7 +11,7 @@ from typing import Annotated, Final, NewType
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import INT32_MAX, INT64_MAX, Brokers, Id, Millis, Partition
+from zk_layout.bounds import INT32_MAX, INT64_MAX, Brokers, Count, Id, Millis, Partition
 from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import RequestId, TopicName, Zxid
 
@@ -56,7 +56,8 @@ class MoveRecords(Struct, frozen=True):
         is as in the request's status. The client, and the `reason` it gave, are known of requests over the Kafka
         protocol only.
     Units:
-        `requested_ms` is in Unix milliseconds.
+        `requested_ms` is in Unix milliseconds. `give_up_ms` is how long its moves might wait to begin, if the client
+        said so; 0: however long.
     """
 
     origin: str
@@ -67,6 +68,7 @@ class MoveRecords(Struct, frozen=True):
     client_id: str | None = None
     address: str | None = None
     reason: str | None = None
+    give_up_ms: Count | None = None
 
 
 def mistake_in_reason(reason: str) -> str | None:

@@ -116,7 +116,7 @@ class RequestStatus(Struct, frozen=True):
         `origin` is "AlterPartitionReassignments", the path of the znode that asked for it, or "found under way".
         `counts` has the number of partitions by outcome, "waiting" and "in progress" among them. Partitions that did
         not fit into the znode, or were completed and need no attention, are counted but not listed. `reason` is what
-        the client gave; absent without one.
+        the client gave, and `give_up_ms` how long it lets moves wait to begin, 0 being however long; absent without.
 
     Units:
         Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers, for moves that have
@@ -136,6 +136,7 @@ class RequestStatus(Struct, frozen=True):
     remaining_seconds: _Figure | None = None
     version: int = 1
     reason: str | UnsetType = UNSET
+    give_up_ms: Count | UnsetType = UNSET
 
 
 _root_decoder = json_decoder(StatusRoot)

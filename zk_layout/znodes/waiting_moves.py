@@ -11,7 +11,7 @@ from typing import Annotated, Final, NewType
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import Brokers, Id, Millis, Partition
+from zk_layout.bounds import INT32_MAX, Brokers, Count, Id, Millis, Partition
 from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import PartitionId, TopicName, Zxid
 
@@ -20,6 +20,7 @@ PARTITIONS_A_PART: Final = 100
 
 PartNumber = NewType("PartNumber", int)
 Order = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Weight = Annotated[int, Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
 Life = Annotated[Zxid, Meta(ge=0)]
 
 
@@ -35,12 +36,14 @@ class WaitingMovesAddress(Struct, frozen=True, gc=False):
         return f"{ROOT}/{self.topic}-{self.part}"
 
 
-class WaitingMove(Struct, frozen=True, omit_defaults=True):
+class WaitingMove(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """A move that waits.
 
     Shape:
         `to` are the replicas to move to, `former` those at which the partition was aimed when the move was accepted.
         Moves begin in the order of `order`. `since_ms` is when it was accepted, where moves give up after some time.
+        `give_up_ms` is after how long, if its request said so; 0: however long it waits. `weight` is what the request
+        gave it: higher ones begin first, where the settings ask for that.
     Units:
         `since_ms` is in Unix milliseconds.
     """
@@ -49,6 +52,8 @@ class WaitingMove(Struct, frozen=True, omit_defaults=True):
     former: Brokers
     order: Order
     since_ms: Millis | None = None
+    give_up_ms: Count | None = None
+    weight: Weight = 0
 
 
 class WaitingMoves(Struct, frozen=True):

@@ -78,10 +78,15 @@ class Mode(StrEnum):
 
 
 class PartitionReassignment(Struct, frozen=True):
-    """The replicas that a partition shall have; None cancels its move."""
+    """The replicas that a partition shall have; None cancels its move.
+
+    Shape:
+        Of moves that wait, those of a higher `weight` begin first, where the settings ask for that.
+    """
 
     topic_partition: TopicPartition
     replicas: Replicas | None
+    weight: int = 0
 
 
 class AlterReassignments(Struct, frozen=True):
@@ -92,7 +97,8 @@ class AlterReassignments(Struct, frozen=True):
         None sets no limit. `reason` says why, for people.
     Units:
         `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit. `throttle` is in bytes a
-        second.
+        second. After `give_up_ms` a move that has not begun is dropped: never if it is 0, and when the setting says
+        if it is None.
     """
 
     reassignments: tuple[PartitionReassignment, ...]
@@ -100,6 +106,7 @@ class AlterReassignments(Struct, frozen=True):
     timeout_ms: int = 60_000
     throttle: int | None = None
     reason: str | None = None
+    give_up_ms: int | None = None
 
 
 class IsrProposal(Struct, frozen=True):

@@ -97,7 +97,8 @@ class RequestProgress(Duty):
         if not entries:
             return False
         asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, caller=caller, reply=reply)
-        asked.reason = request.reason if isinstance(request, AlterReassignments) else None
+        if isinstance(request, AlterReassignments):
+            asked.reason, asked.give_up_ms = request.reason, request.give_up_ms
         self._ledger.register(asked, asked.requested_ms)
         return True
 

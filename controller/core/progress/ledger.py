@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
 from controller.core.messages.effects import Asking, MoveAccounted, RequestAccounted
 from controller.core.messages.events import CallId
@@ -83,6 +83,7 @@ class OpenRequest(Struct, eq=False):
     call: CallId | None = None
     caller: Caller | None = None
     reason: str | None = None
+    give_up_ms: int | None = None
     is_reopened: bool = False
     is_accepted_told: bool = False
     is_telling: bool = False
@@ -163,6 +164,7 @@ class RequestLedger:
         waiting = sum(entry.waits_in is not None for entry in entries.values())
         reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, waiting, request=request)
         reopened.reason = status.reason or None
+        reopened.give_up_ms = None if status.give_up_ms is UNSET else status.give_up_ms
         reopened.is_reopened = reopened.is_accepted_told = True
         self.open[request] = reopened
         self.register(reopened, now_ms)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from controller.core.messages.effects import Create
-from controller.core.messages.requests import Caller
+from controller.core.messages.effects import Asking, Create
 from controller.core.state.topics import TopicIdentity
 from controller.core.transactions.sizes import RequestSizes
 from zk_layout.bounds import INT32_MAX
@@ -60,13 +59,11 @@ class Recording(Struct, eq=False):
         record.moves[at.partition] = (to, former)
         self.left_bytes -= size
 
-    def creations(
-        self, request: RequestId, origin: str, requested_ms: int, caller: Caller | None, reason: str | None = None
-    ) -> Iterator[Create]:
+    def creations(self, request: RequestId, by: Asking, give_up_ms: int | None = None) -> Iterator[Create]:
         """The znodes that say it."""
         who: tuple[str | None, str | None, str | None] = (None, None, None)
-        if caller is not None:
-            who = (one_line(caller.principal), one_line(caller.client_id), one_line(caller.address))
+        if by.caller is not None:
+            who = (one_line(by.caller.principal), one_line(by.caller.client_id), one_line(by.caller.address))
         for number, topics in enumerate(self.parts):
-            value = MoveRecords(origin, requested_ms, len(self.parts), topics, *who, reason)
+            value = MoveRecords(by.origin, by.requested_ms, len(self.parts), topics, *who, by.reason, give_up_ms)
             yield Create(MoveRecordsAddress(request, RecordsNumber(number)), value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TypedDict
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
 from controller.core.progress.measuring import Progress
@@ -93,7 +94,7 @@ class StatusText:
             sums.total if is_known else None,
             round(sums.rate, 1) if is_known else None,
             round(remaining_s, 1) if is_known and remaining_s is not None else None,
-            reason=asked.reason or UNSET,
+            **_asked(asked),
         )
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
@@ -118,7 +119,7 @@ class StatusText:
         """Only counts: no znode can name so many partitions."""
         now_ms = self.at_ms(now)
         times = (asked.requested_ms, now_ms, asked.finished_ms)
-        return RequestStatus(request, asked.origin, *times, asked.counts, (), reason=asked.reason or UNSET)
+        return RequestStatus(request, asked.origin, *times, asked.counts, (), **_asked(asked))
 
     def _left_over(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """After the end of a very large request, name only the partitions that were not completed."""
@@ -145,6 +146,16 @@ class StatusText:
     def _unmeasured(entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:  # noqa: ARG004 (like its siblings)
         """Without measurements, for very large requests."""
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
+
+
+class _Asked(TypedDict):
+    reason: str | UnsetType
+    give_up_ms: int | UnsetType
+
+
+def _asked(asked: OpenRequest) -> _Asked:
+    """What the client said beyond Kafka's schema."""
+    return {"reason": asked.reason or UNSET, "give_up_ms": UNSET if asked.give_up_ms is None else asked.give_up_ms}
 
 
 def _topic(name: TopicName, known: dict[TopicPartition, PartitionStatus], asked: OpenRequest) -> TopicStatus:

@@ -184,8 +184,7 @@ class StatusZnodes:
         writes = (counted, Create(ReassignmentStatusAddress(request), status))
         records: tuple[Write, ...] = ()
         if asked.recording is not None:
-            about = (asked.origin, asked.requested_ms, asked.caller, asked.reason)
-            records = tuple(asked.recording.creations(request, *about))
+            records = tuple(asked.recording.creations(request, asked.asking, asked.give_up_ms))
         why = f"request {request} ({asked.origin}) concerns {len(asked.entries)} partitions"
         self._proposed[request] = status
         memo = _Memo(request, status, asked)

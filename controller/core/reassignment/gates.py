@@ -6,6 +6,7 @@ What is in flight goes on. A move that cures what keeps others from beginning is
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.min_isr import MinIsr
@@ -29,6 +30,8 @@ class Gates:
         self._min_isr = MinIsr(shared)
         self._min_isr.look(is_wanted=self._is_looking)
         self._away: tuple[BrokerId, ...] = ()
+        # Since when brokers with replicas are away, as far as it matters; None before any was looked for.
+        self._gone: dict[BrokerId, float] | None = None
         self._live: Set[BrokerId] | None = None
         self._said = ""
 
@@ -47,25 +50,32 @@ class Gates:
         """Whether a partition is known to be, where moves wait for that or are put in order by it."""
         return self._min_isr.is_below(at)
 
-    def adjust(self, before: MachineSettings) -> None:
+    def adjust(self, before: MachineSettings, now: float) -> None:
         """Let moves wait for what the settings now say."""
         settings = self._shared.settings
         self._min_isr.look(is_wanted=self._is_looking)
         if settings.min_insync_replicas != before.min_insync_replicas:
             self._min_isr.settings_changed()
-        self.look_for_brokers()
+        self.look_for_brokers(now)
 
     def follow(self, changes: Changes, out: Outbox) -> list[TopicPartition]:
         """Take in what has changed; returns the partitions whose moves may cure something now, or no longer."""
-        self.look_for_brokers()
+        self.look_for_brokers(out.now)
         return self._min_isr.follow(changes, out)
 
-    def look_for_brokers(self) -> None:
-        """Look which brokers with replicas are away, as far as it matters. Passes over all brokers."""
-        cluster, self._away = self._cluster, ()
-        if self._shared.settings.moves_need_brokers:
-            hosting = (b for b, count in cluster.replica_counts.items() if count and b not in cluster.controllers)
-            self._away = tuple(sorted(b for b in hosting if not cluster.is_live(b)))
+    def look_for_brokers(self, now: float) -> None:
+        """Look which brokers with replicas are away, and have been for long enough, as far as it matters. Passes over
+        all brokers. Since when those are that are away at the first look is not known: it may be long enough.
+        """
+        cluster, settings = self._cluster, self._shared.settings
+        if not settings.moves_need_brokers:
+            self._gone, self._away = None, ()
+            return
+        hosting = (b for b, count in cluster.replica_counts.items() if count and b not in cluster.controllers)
+        before, new = ({}, -inf) if self._gone is None else (self._gone, now)
+        self._gone = {b: before.get(b, new) for b in sorted(hosting) if not cluster.is_live(b)}
+        after_s = settings.moves_need_brokers_after_s
+        self._away = tuple(b for b, since in self._gone.items() if now - since >= after_s)
 
     def came_or_went(self) -> Set[BrokerId]:
         """The brokers that have become live or not since the last call: some moves are cures now, or no longer."""

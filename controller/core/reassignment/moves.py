@@ -17,7 +17,8 @@ from controller.core.messages.replies import Result
 from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
 from controller.core.reassignment import alter_reassignments, own_replica, pausing, rule
 from controller.core.reassignment.memory import MovesMemory
-from controller.core.reassignment.queue import MoveQueue, Noted
+from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.queue_writes import Noted
 from controller.core.reassignment.removal import GATHER_S, Removal
 from controller.core.reassignment.throttles import Throttles
 from controller.core.settings import MachineSettings
@@ -111,7 +112,8 @@ class Moves(TopicDuty):
             outcome = self._unless_paused(step.planned.case(number), outcome)
         verdict: Change | Refusal | Noted | None = outcome
         if self._queue.is_on:
-            verdict = self._queue.requested(step, wanted, step.planned.case(number), outcome)
+            give_up_ms = request.give_up_ms if isinstance(request, AlterReassignments) else None
+            verdict = self._queue.requested(step, wanted, step.planned.case(number), outcome, give_up_ms)
         self._answer(item, self._overruling(item, wanted, verdict), step, out)
 
     def _overruling(
@@ -281,5 +283,7 @@ def _mistake(request: AlterReassignments) -> str | None:
         return f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
     if request.throttle is not None and request.throttle < 1:
         return f"throttle {request.throttle} is no rate; leave it out, or give bytes a second"
+    if request.give_up_ms is not None and request.give_up_ms < 0:
+        return f"moves cannot give up after {request.give_up_ms} ms; leave it out, or give 0 to let them wait"
     mistake = None if request.reason is None else mistake_in_reason(request.reason)
     return None if mistake is None else f"the reason {mistake}"

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from controller.core.reassignment.lines import Lines, Rank
-from controller.core.settings import MIN_ISR_FIRST, MachineSettings
+from controller.core.settings import MIN_ISR_FIRST, WEIGHT, MachineSettings
+from controller.core.state.waiting_znodes import Waiter
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 OLDEST_EACH = 10
@@ -44,13 +45,15 @@ class Order:
         """Whether any policy comes before the order in which moves were accepted."""
         return bool(self._policies)
 
-    def rank(self, at: TopicPartition, order: int) -> Rank:
+    def rank(self, at: TopicPartition, waiter: Waiter) -> Rank:
         """Where a move belongs: lower ranks come first."""
-        return (*(self._by(policy, at) for policy in self._policies), order)
+        return (*(self._by(policy, at, waiter) for policy in self._policies), waiter.order)
 
-    def _by(self, policy: str, at: TopicPartition) -> int:
+    def _by(self, policy: str, at: TopicPartition, waiter: Waiter) -> int:
         if policy == MIN_ISR_FIRST:
             return 0 if self._is_below(at) else 1
+        if policy == WEIGHT:
+            return -waiter.weight
         rounds = self._rounds.setdefault(at.topic, {})
         if at.partition not in rounds:
             # A topic that had no moves joins the present round: it has no claim to those without it.

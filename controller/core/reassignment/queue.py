@@ -10,7 +10,6 @@ Source: KIP-455 "Internal Batching", which leaves limits to the controller and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from itertools import islice
 
 from controller.core.messages.effects import Notice
@@ -23,10 +22,10 @@ from controller.core.reassignment.giving_up import GiveUp, GivingUp
 from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import THE_CLUSTER
-from controller.core.reassignment.queue_writes import Plan, is_readable, part_writes, without_strays
+from controller.core.reassignment.queue_writes import Noted, Plan, part_writes, refused_write, without_strays
 from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
-from controller.core.reassignment.waiting_text import gave_up, on_its_way, overtaken, superseded
+from controller.core.reassignment.waiting_text import asked_again, gave_up, on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Door, Waiter
@@ -36,7 +35,7 @@ from controller.core.transactions.proposal import Outcome, Proposal
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
-from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMovesAddress, part_of
+from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, part_of
 
 PARTS_A_TURN = 30
 OVERTAKEN = "overtaken move"
@@ -44,12 +43,6 @@ OVERTAKEN = "overtaken move"
 
 class TryAside(Alarm, frozen=True):
     """Moves that could not begin when it was their turn may be able to now."""
-
-
-class Noted(Enum):
-    """A request is accepted, and changes no replicas now."""
-
-    IN_ZNODES = "its znodes say so once the step is written"
 
 
 class MoveQueue(TopicDuty):
@@ -85,7 +78,12 @@ class MoveQueue(TopicDuty):
     # ---- what doors ask -------------------------------------------------------------------------------------
 
     def requested(
-        self, step: Step, wanted: PartitionReassignment, case: Case | None, outcome: Change | Refusal | None
+        self,
+        step: Step,
+        wanted: PartitionReassignment,
+        case: Case | None,
+        outcome: Change | Refusal | None,
+        give_up_ms: int | None = None,
     ) -> Change | Refusal | Noted | None:
         """What a client's request comes to, given what it would change without limits."""
         at, present = wanted.topic_partition, self._waits_for(wanted.topic_partition)
@@ -97,40 +95,39 @@ class MoveQueue(TopicDuty):
         if case is None:
             return outcome
         if wanted.replicas is not None and isinstance(outcome, Change):
-            return self._begin_or_wait(step, case, wanted.replicas, outcome)
+            return self._begin_or_wait(step, case, wanted, outcome, give_up_ms)
         if present is None:
             return outcome
-        if (refused := self._refused(at)) is not None:
+        if (refused := refused_write(at, self._state, self._cluster)) is not None:
             return refused
         what = "cancel" if is_cancel else "stay"
         self.drop(step, at, f"asked to {what}: {at} no longer waits to move to {listed(present)}")
         return outcome if isinstance(outcome, Change) else Noted.IN_ZNODES
 
     def _begin_or_wait(
-        self, step: Step, case: Case, target: Replicas, change: Change
+        self, step: Step, case: Case, wanted: PartitionReassignment, change: Change, give_up_ms: int | None
     ) -> Change | Refusal | Noted | None:
-        at, recorded = case.at, self._cluster.waiting_move(case.at)
+        at, target, recorded = case.at, wanted.replicas or (), self._cluster.waiting_move(case.at)
         if self.may_begin(step, case, change):
             self.drop(step, at)
             return change
+        again = None
         if recorded is not None and recorded.to == target:
-            waiter = self._waiter(at)
-            return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
-        if (refused := self._refused(at)) is not None:
+            again, waiter = self._giving_up.accept_again(recorded, give_up_ms, wanted.weight), self._waiter(at)
+            if again == recorded or (waiter is not None and waiter.door is not Door.REQUEST):
+                return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
+        if (refused := refused_write(at, self._state, self._cluster)) is not None:
             return refused
+        if again is not None:
+            self._plan(step).add(at.partition, again, asked_again(at, again))
+            return Noted.IN_ZNODES
         self._last_order += 1
         former = step.topic.partitions[at.partition].assignment.target
         why = f"{at} waits to move to {listed(target)}: {self._turns.obstacles.reason(at, target)}"
-        move = WaitingMove(target, former, self._last_order, self._giving_up.accept(at))
+        since_ms = self._giving_up.accept(at, give_up_ms)
+        move = WaitingMove(target, former, self._last_order, since_ms, give_up_ms, wanted.weight)
         self._plan(step).add(at.partition, move, why)
         return Noted.IN_ZNODES
-
-    def _refused(self, at: TopicPartition) -> Refusal | None:
-        """The refusal of a request that would need a part written which cannot be read."""
-        address = WaitingMovesAddress(at.topic, part_of(at.partition))
-        if is_readable(self._state, address, self._cluster):
-            return None
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address.path} cannot be read; repair or delete it first")
 
     def _waits_for(self, at: TopicPartition) -> Replicas | None:
         """Where a partition waits to move, by the znode that asks for it: what is answered must have been written."""
@@ -257,11 +254,12 @@ class MoveQueue(TopicDuty):
                 self._last_order = max(self._last_order, move.order)
                 if part_of(n) != number or (waiter is not None and waiter.door is not Door.REQUEST):
                     continue
-                if waiter is None or (waiter.to, waiter.order) != (move.to, move.order):
+                recorded = Waiter(move.to, move.order, Door.REQUEST, move.weight)
+                if waiter != recorded:
                     self._forget(at)
-                    self._remember(at, Waiter(move.to, move.order, Door.REQUEST))
-                    self._giving_up.wait(at, move.since_ms)
+                    self._remember(at, recorded)
                     self._turns.stand(at)
+                self._giving_up.wait(at, move)
 
     def _look_at_door(self, at: TopicPartition, door: Door) -> None:
         """Forget a move whose znode asks for it no longer."""
@@ -317,7 +315,7 @@ class MoveQueue(TopicDuty):
         """Call the moves that may begin; their topics' steps follow in this turn. Remove what belongs to no topic."""
         if not self._leads:
             return ()
-        self._turns.gates.look_for_brokers()
+        self._turns.gates.look_for_brokers(out.now)
         self._turns.rate.look(out)
         self._giving_up.look(out)
         self._turns.look_again(out)

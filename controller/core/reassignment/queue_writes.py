@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.state.waiting_znodes import WaitingPart, WaitingZnodes
@@ -19,6 +21,12 @@ from zk_layout.znodes.topics import TopicAddress
 from zk_layout.znodes.waiting_moves import PartNumber, WaitingMove, WaitingMoves, WaitingMovesAddress, part_of
 
 Moves = dict[PartitionId, WaitingMove | None]
+
+
+class Noted(Enum):
+    """A request is accepted, and changes no replicas now."""
+
+    IN_ZNODES = "its znodes say so once the step is written"
 
 
 class Plan(Struct, eq=False):
@@ -57,6 +65,14 @@ def is_readable(state: WaitingZnodes, address: WaitingMovesAddress, cluster: Clu
     """Whether it is known what a part says, so that it can be written."""
     part = state.of(address.topic).get(address.part)
     return not cluster.is_unreadable(address) and (part is None or part.value is not None)
+
+
+def refused_write(at: TopicPartition, state: WaitingZnodes, cluster: Cluster) -> Refusal | None:
+    """The refusal of a request that would need a part written which cannot be read."""
+    address = WaitingMovesAddress(at.topic, part_of(at.partition))
+    if is_readable(state, address, cluster):
+        return None
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address.path} cannot be read; repair or delete it first")
 
 
 def part_writes(topic: TopicView, plan: Plan, state: WaitingZnodes, cluster: Cluster) -> Iterator[Write]:

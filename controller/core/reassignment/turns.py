@@ -83,7 +83,7 @@ class Turns:
         """Count by the changed settings. What is in flight goes on, also beyond them."""
         settings = self._shared.settings
         self.room.adjust(settings)
-        self.gates.adjust(before)
+        self.gates.adjust(before, out.now)
         self.hours.look(out)
         if settings.changes_a_second != before.changes_a_second:
             self.rate.adjust()
@@ -194,7 +194,7 @@ class Turns:
         """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
         waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
         places = self.obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
-        rank = self._order.rank(at, waiter.order) if waiter is not None else ()
+        rank = self._order.rank(at, waiter) if waiter is not None else ()
         may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
         lines = self._lines_of(places)
         if may_stand and lines.stands(at, rank, places):

@@ -74,7 +74,15 @@ def overtaken(at: TopicPartition, move: WaitingMove, target: Replicas) -> str:
 
 def gave_up(at: TopicPartition, move: WaitingMove, reason: str) -> str:
     """Why a move is dropped that has waited too long."""
-    return f"{at} gives up waiting to move to {listed(move.to)} after reassignment.moves.give.up.ms: {reason}"
+    after = "reassignment.moves.give.up.ms"
+    if move.give_up_ms is not None:
+        after = f"the {move.give_up_ms / 1000:g} s that its request gave it"
+    return f"{at} gives up waiting to move to {listed(move.to)} after {after}: {reason}"
+
+
+def asked_again(at: TopicPartition, move: WaitingMove) -> str:
+    """Why a waiting move is written again."""
+    return f"{at} was asked again to move to {listed(move.to)}: it waits on, as the later request says"
 
 
 def on_its_way(at: TopicPartition, to: Replicas) -> str:

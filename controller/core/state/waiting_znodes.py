@@ -24,11 +24,12 @@ class Door(StrEnum):
 
 
 class Waiter(Struct, frozen=True):
-    """A move that waits."""
+    """A move that waits; only a request gives it a `weight`."""
 
     to: Replicas
     order: int
     door: Door
+    weight: int = 0
 
 
 class WaitingPart(Struct, frozen=True):

@@ -322,3 +322,46 @@ def test_an_entry_begins_that_was_found_before_it_was_known_whether_the_cluster_
     play.do("time +5s")
 
     assert moving(play) == [0]
+
+
+# ---- brokers that are away for a while ------------------------------------------------------------------------
+
+HALF_A_MINUTE = "set moves_need_brokers=true moves_need_brokers_after_s=30"
+
+
+def test_moves_wait_for_a_broker_only_once_it_has_been_away_for_long_enough() -> None:
+    play = gated("broker 1 dies", gate=HALF_A_MINUTE, topic="topic orders 0=2,3 1=2,3")
+
+    play.do("time +29s", "ask reassign orders-0 to=4,3")
+    assert moving(play) == [0]
+    lines = play.do("time +2s", "ask reassign orders-1 to=4,3")
+
+    assert some(lines, "orders-1 waits to move to [4, 3]: broker 1 is away")
+    assert play.figures()["brokers_away"] == 1
+    play.do("broker 1 returns")
+    assert moving(play) == [0, 1]
+
+
+def test_a_broker_that_returns_in_time_begins_anew_when_it_goes_again() -> None:
+    play = gated(gate=HALF_A_MINUTE, topic="topic orders 0=2,3 1=2,3")
+    play.do("broker 1 dies", "time +20s", "broker 1 returns", "time +5s", "broker 1 dies", "time +20s")
+
+    play.do("ask reassign orders-0 to=4,3")
+
+    assert moving(play) == [0]
+
+
+def test_a_broker_that_was_away_before_the_term_is_waited_for_at_once() -> None:
+    play = gated("broker 1 dies", "time +5s", "elect", gate=HALF_A_MINUTE, topic="topic orders 0=2,3 1=2,3")
+
+    assert some(play.do("ask reassign orders-0 to=4,3"), "orders-0 waits to move to [4, 3]: broker 1 is away")
+
+
+def test_a_shorter_time_counts_at_once() -> None:
+    play = gated("broker 1 dies", "time +10s", gate=HALF_A_MINUTE, topic="topic orders 0=2,3 1=2,3")
+
+    play.do("adjust moves_need_brokers_after_s=5")
+    assert some(play.do("ask reassign orders-0 to=4,3"), "orders-0 waits", "broker 1 is away")
+    play.do("adjust moves_need_brokers_after_s=60")
+
+    assert moving(play) == [0]

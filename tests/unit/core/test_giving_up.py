@@ -144,3 +144,66 @@ def test_what_is_not_recorded_is_counted_from_the_beginning_of_the_term() -> Non
 
     play.do("time +2s")
     assert waiting(play) == {}
+
+
+def test_the_time_that_a_request_gives_counts_for_its_own_moves_whatever_the_setting_says() -> None:
+    play = hurried("ask reassign give_up_ms=10000 orders-0 to=3,2 orders-1 to=4,2", "ask reassign orders-2 to=5,2")
+
+    lines = play.do("time +11s")
+
+    assert some(lines, "notice (move gave up)", "orders-1 gives up", "after the 10 s that its request gave it")
+    assert waiting(play) == {2: [5, 2]}
+    play.do("time +50s")
+    assert waiting(play) == {}
+
+
+def test_a_request_gives_its_moves_more_time_than_the_setting_or_all_the_time_there_is() -> None:
+    play = hurried("ask reassign give_up_ms=100000 orders-0 to=3,2 orders-1 to=4,2")
+    play.do("ask reassign give_up_ms=0 orders-2 to=5,2", "time +61s")
+    assert waiting(play) == {1: [4, 2], 2: [5, 2]}
+
+    play.do("time +40s", "adjust moves_give_up_s=1", "time +500s")
+
+    assert waiting(play) == {2: [5, 2]}
+
+
+def test_the_time_of_a_request_counts_where_there_is_no_setting_and_for_a_successor() -> None:
+    play = Play(ONE, "brokers 1,2,3,4,5", THREE, "elect")
+    play.do("ask reassign give_up_ms=60000 orders-0 to=3,2 orders-1 to=4,2", "ask reassign orders-2 to=5,2")
+    play.do("time +40s", "elect", "time +10s")
+    assert waiting(play) == {1: [4, 2], 2: [5, 2]}
+
+    assert some(play.do("time +11s"), "orders-1 gives up", "after the 60 s that its request gave it")
+
+    assert waiting(play) == {2: [5, 2]}
+    assert json.loads(play.data(STATUS.format(1)) or "{}")["give_up_ms"] == 60_000
+    assert "give_up_ms" not in json.loads(play.data(STATUS.format(2)) or "{}")
+
+
+def test_who_asks_again_may_give_another_time_which_counts_from_then_on_and_keeps_the_place() -> None:
+    play = hurried("ask reassign orders-0 to=3,2 orders-1 to=4,2 orders-2 to=5,2", "time +40s")
+
+    lines = play.do("ask reassign give_up_ms=30000 orders-1 to=4,2", "ask reassign orders-2 to=5,2", "time +21s")
+
+    assert some(lines, "orders-1 was asked again to move to [4, 2]: it waits on, as the later request says")
+    assert waiting(play) == {1: [4, 2]}
+    play.do("ask reassign orders-1 to=4,2", "time +5s")
+    assert waiting(play) == {1: [4, 2]}
+    play.do("time +5s")
+    assert waiting(play) == {}
+
+
+def test_what_a_request_is_followed_with_has_the_time_of_its_own_successor() -> None:
+    play = hurried("ask reassign give_up_ms=10000 orders-0 to=3,2 orders-1 to=4,2", "ask reassign orders-1 to=5,2")
+
+    play.do("time +59s")
+    assert waiting(play) == {1: [5, 2]}
+
+
+def test_a_request_whose_time_is_negative_is_refused() -> None:
+    play = hurried()
+
+    lines = play.do("ask reassign give_up_ms=-1 orders-0 to=3,2")
+
+    assert some(lines, "answer INVALID_REQUEST", "moves cannot give up after -1 ms")
+    assert moving(play) == []

@@ -12,6 +12,7 @@ ORDERS = "topic orders 0=1,2 1=1,2 2=1,2"
 SALES = "topic sales 0=1,2 1=1,2 2=1,2"
 ROUND_ROBIN = 'set moves_order=["round-robin"]'
 MIN_ISR = 'set moves_order=["min-isr"]'
+WEIGHT = 'set moves_order=["weight"]'
 ALL = "ask reassign orders-0 to=3,2 orders-1 to=3,2 orders-2 to=3,2 sales-0 to=3,2 sales-1 to=3,2 sales-2 to=3,2"
 
 
@@ -125,3 +126,43 @@ def test_what_stands_again_and_again_takes_no_more_memory() -> None:
                 order.forget(at)
 
     assert len(order._by_age) <= 2 * len(moves) + LOOKED_AT
+
+
+def test_those_of_a_higher_weight_come_first_and_without_one_it_is_zero() -> None:
+    play = ordered("ask reassign orders-0 to=3,2*-1 orders-1 to=3,2 orders-2 to=3,2*5 sales-0 to=3,2*7", order=WEIGHT)
+
+    assert begun(play) == ["sales-0", "orders-2", "orders-1", "orders-0"]
+
+
+def test_weights_count_for_a_later_request_and_for_a_successor() -> None:
+    play = ordered("ask reassign orders-0 to=3,2*9 orders-1 to=3,2*2 orders-2 to=3,2", order=WEIGHT)
+
+    play.do("ask reassign sales-0 to=3,2*3", "elect", "time +1s")
+
+    assert begun(play) == ["orders-0", "sales-0", "orders-1", "orders-2"]
+
+
+def test_who_asks_again_may_give_another_weight_and_without_one_the_former_stays() -> None:
+    play = ordered("ask reassign orders-0 to=3,2*9 orders-1 to=3,2*2 orders-2 to=3,2*1 sales-0 to=3,2", order=WEIGHT)
+
+    lines = play.do("ask reassign sales-0 to=3,2*5", "ask reassign orders-1 to=3,2")
+
+    assert sum("was asked again" in line for line in lines) == 1
+    assert begun(play) == ["orders-0", "sales-0", "orders-1", "orders-2"]
+
+
+def test_weights_decide_where_nothing_before_them_in_the_chain_does_and_else_nothing() -> None:
+    weighted = "ask reassign orders-0 to=3,2*1 orders-1 to=3,2*2 sales-0 to=3,2*3 sales-1 to=3,2*4"
+
+    chained = ordered(weighted, order='set moves_order=["round-robin","weight"]')
+    assert begun(chained) == ["sales-0", "orders-0", "sales-1", "orders-1"]
+    assert begun(ordered(weighted)) == ["orders-0", "sales-0", "orders-1", "sales-1"]
+
+
+def test_no_weight_keeps_the_one_that_has_waited_longest_from_its_turn_for_ever() -> None:
+    play = ordered("ask reassign orders-0 to=3,2*9 orders-1 to=3,2*-9", order=WEIGHT)
+
+    for number in range(2, 14):
+        play.do(f"create topic more-{number} 0=1,2", "time +1s", f"ask reassign more-{number}-0 to=3,2*8")
+
+    assert "orders-1" in begun(play, 12)

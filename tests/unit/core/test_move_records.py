@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from controller.core.messages.effects import Asking
 from controller.core.messages.requests import Caller
 from controller.core.progress import recording, status_znodes
 from controller.core.progress.recording import Recording, most_bytes
@@ -194,7 +195,8 @@ def test_a_hundred_thousand_moves_take_less_than_the_znodes_they_are_cut_into() 
         found.add(at, TopicIdentity(Zxid(1 << 40)), (1001, 1002, 1003), (1004, 1005, 1006))
 
     caller = Caller("PLAINTEXT", "10.0.0.1", "c" * 32_000, "User:" + "ö" * 5_000)
-    sizes = [len(catalog.encode(made.value)) for made in found.creations(RequestId(7), "a client", 1 << 41, caller)]
+    by = Asking(None, "a client", 1 << 41, caller)
+    sizes = [len(catalog.encode(made.value)) for made in found.creations(RequestId(7), by, 1 << 62)]
 
     assert max(sizes) < recording.MOST_BYTES
     assert sum(sizes) / 100_000 < 65

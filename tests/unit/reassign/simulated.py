@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.reassign.cluster import (
+    NOTHING_ADDED,
+    Added,
     Answered,
     Configured,
     Directories,
@@ -65,8 +67,7 @@ class SimulatedCluster:
         self.configs: dict[Configured, dict[str, str]] = {}
         self.refusing: dict[TopicPartition, str] = {}
         self.modes: list[Mode | None] = []
-        self.throttles_asked: list[int | None] = []
-        self.reasons: list[str | None] = []
+        self.added: list[Added] = []
         self.directory_of: dict[Replica, Directories] = {}
         self.waiting_for_replica: dict[Replica, int] = {}
         self.request: RequestStatus | None = None
@@ -104,12 +105,10 @@ class SimulatedCluster:
         self,
         targets: Mapping[TopicPartition, Any],
         mode: Mode | None = None,
-        throttle: int | None = None,
-        reason: str | None = None,
+        added: Added = NOTHING_ADDED,
     ) -> Answered:
         self.modes.append(mode)
-        self.reasons.append(reason)
-        self.throttles_asked.append(throttle)
+        self.added.append(added)
         for partition, target in targets.items():
             if partition in self.refusing:
                 continue

@@ -12,7 +12,7 @@ import pytest
 from controller.reassign import executing
 from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel
-from controller.reassign.cluster import Configured, Directories, Kind, Mode, Move, Node
+from controller.reassign.cluster import NOTHING_ADDED, Added, Configured, Directories, Kind, Mode, Move, Node
 from controller.reassign.executing import Execution, execute
 from controller.reassign.generating import Proposal, generate
 from controller.reassign.listing import show_moves
@@ -105,7 +105,7 @@ def test_our_controller_gets_the_throttle_with_the_request_and_no_settings_chang
         Hours().clock,
     )
 
-    assert cluster.throttles_asked == [5000]
+    assert cluster.added == [Added(throttle=5000)]
     assert cluster.configs == {}
     said = capsys.readouterr()
     assert "It holds for receiving replicas only; the controller ends it with their moves" in said.out
@@ -124,25 +124,43 @@ def test_kafkas_controller_gets_none_and_what_its_throttle_costs_is_said(
         Hours().clock,
     )
 
-    assert cluster.throttles_asked == [None]
+    assert cluster.added == [NOTHING_ADDED]
     assert "leader.replication.throttled.rate" in cluster.configs[Configured(Kind.BROKER, "1")]
     said = capsys.readouterr()
     assert "they also slow down replicas of these partitions that return after a failure" in said.err
     assert "You must run --verify periodically" in said.err
 
 
-def test_only_our_controller_gets_a_reason_and_otherwise_that_is_said(
+def test_only_our_controller_gets_a_reason_and_a_time_to_give_up_and_otherwise_that_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, kafkas = fresh(), fresh()
     ours.product = "kafka-zk-controller 0.1"
 
     for cluster in (ours, kafkas):
-        asked = Execution(plan_file(tmp_path, {"a-0": (3, 2)}), reason="disks")
+        asked = Execution(plan_file(tmp_path, {"a-0": (3, 2)}), reason="disks", give_up_ms=0)
         execute(cluster, asked, Answer(is_json=False), Hours().clock)
 
-    assert (ours.reasons, kafkas.reasons) == (["disks"], [None])
-    assert capsys.readouterr().err.splitlines() == [executing.NO_REASON_KEPT]
+    assert (ours.added, kafkas.added) == ([Added(reason="disks", give_up_ms=0)], [NOTHING_ADDED])
+    assert capsys.readouterr().err.splitlines() == [executing.NO_REASON_KEPT, executing.NOTHING_WAITS]
+
+
+def test_only_our_controller_gets_the_weights_of_a_file_and_otherwise_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, kafkas = fresh(), fresh()
+    ours.product = "kafka-zk-controller 0.1"
+    path = tmp_path / "weighted.json"
+    path.write_text(
+        '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[3,2],"weight":-5},'
+        '{"topic":"a","partition":1,"replicas":[4,3]}]}'
+    )
+
+    for cluster in (ours, kafkas):
+        execute(cluster, Execution(path), Answer(is_json=False), Hours().clock)
+
+    assert (ours.added, kafkas.added) == ([Added(weights={at("a-0"): -5})], [NOTHING_ADDED])
+    assert capsys.readouterr().err.splitlines() == [executing.NO_WEIGHTS]
 
 
 def test_throttles_name_the_sources_and_destinations_of_old_and_new_moves(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def plan(tmp_path: Path) -> str:
         ((*NOWHERE, "--list", "--reason", "x"), 'Option "--reason" can\'t be used with action "--list"'),
         ((*NOWHERE, "--execute", "--reason", "a\nb"), "--reason has '\\n' at position 1; give one line"),
         ((*NOWHERE, "--execute", "--reason", "é" * 501), "--reason has 1002 bytes; give at most 1000"),
+        ((*NOWHERE, "--list", "--give-up-after", "1h"), 'Option "--give-up-after" can\'t be used with action "--list"'),
+        ((*NOWHERE, "--execute", "--give-up-after", "5"), "--give-up-after: '5' is no time; give one such as 90s, 30m"),
         ((*NOWHERE, "--execute", "--reason", " "), "--reason is empty; leave it out, or say why"),
         (
             ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "PLAN", "--additional"),

@@ -9,7 +9,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from controller.core.messages.replies import OngoingMove, ReassignmentsAltered, ReassignmentsListed
 from controller.core.messages.requests import AlterReassignments, ListReassignments
 from controller.reassign import messages
-from controller.reassign.cluster import Edge
+from controller.reassign.cluster import Added, Edge
 from controller.reassign.plans import Replica
 from controller.wire import tagged
 from controller.wire.apis import ApiKey
@@ -34,13 +34,15 @@ def read_by_our_listener(request: messages.TaggedAlter | messages.TaggedList) ->
 
 
 @pytest.mark.parametrize("mode", ["", "gentle", "forced"])
-def test_a_mode_and_a_reason_are_read_by_our_listener(mode: str) -> None:
-    fields = messages.added(mode, reason="disks of rack b")
+def test_what_is_added_is_read_by_our_listener(mode: str) -> None:
+    targets = {at("b-1"): None, at("a-0"): on(3, 1)}
+    fields = messages.added_fields(Added(5_000, "disks of rack b", 60_000, {at("a-0"): 7}), targets, mode)
 
-    found = read_by_our_listener(messages.alter_request({at("a-0"): on(3, 1), at("b-1"): None}, 1000, fields))
+    found = read_by_our_listener(messages.alter_request(targets, 1000, fields))
 
     assert isinstance(found, AlterReassignments)
-    assert (found.mode, found.reason) == (mode, "disks of rack b")
+    assert (found.mode, found.throttle, found.reason, found.give_up_ms) == (mode, 5_000, "disks of rack b", 60_000)
+    assert [wanted.weight for wanted in found.reassignments] == [7, 0]
     assert {str(t.topic_partition): t.replicas for t in found.reassignments} == {"a-0": (3, 1), "b-1": None}
 
 

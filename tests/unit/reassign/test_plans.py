@@ -31,6 +31,10 @@ def read(text: str) -> Plan:
     ("text", "reason"),
     [
         ('{"version":1,\n "partitions":[}', "moves.json, line 2, column 16: The input string is not a valid JSON"),
+        (
+            '{"partitions":[{"topic":"a","partition":0,"replicas":[1],"weight":2147483648}]}',
+            "Expected `int` <= 2147483647 - at `partitions\\[0\\].weight`",
+        ),
         ('{"version":1,', "moves.json, line 1, column 14: The input string is not a valid JSON"),
         ("", "moves.json, line 1, column 1"),
         ("[]", "moves.json: Expected `object`, got `array`"),

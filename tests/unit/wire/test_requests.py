@@ -132,6 +132,31 @@ def test_the_reason_of_a_request_is_a_tagged_field_with_text() -> None:
         decode_request(header(45, 0) + body + b"\x01\xa3\x9c\x01\x01\x00")
 
 
+def test_the_time_after_which_moves_give_up_is_a_tagged_field_of_64_bits() -> None:
+    body = bytes.fromhex("0000007530020261020000000102000000030000")
+    moves = (PartitionReassignment(TopicPartition("a", 1), (3,)),)
+
+    found, request = decode_request(header(45, 0) + body + b"\x01\xa5\x9c\x01\x08" + (60_000).to_bytes(8))
+
+    assert found.reads_additions
+    assert request == AlterReassignments(moves, timeout_ms=30_000, give_up_ms=60_000)
+    with pytest.raises(MalformedRequest, match="give_up has 2 bytes, not 8"):
+        decode_request(header(45, 0) + body + b"\x01\xa5\x9c\x01\x02ab")
+
+
+def test_the_weights_of_a_request_are_a_tagged_field_with_one_for_each_partition() -> None:
+    body = bytes.fromhex("000000753002026103000000010200000003000000000202000000030000")
+    moves = tuple(PartitionReassignment(TopicPartition("a", n), (3,), weight) for n, weight in ((1, 0), (2, -2)))
+
+    found, request = decode_request(header(45, 0) + body + b"\x01\xa4\x9c\x01\x09\x03" + bytes(4) + b"\xff\xff\xff\xfe")
+
+    assert found.reads_additions
+    assert request == AlterReassignments(moves, timeout_ms=30_000)
+    for wrong in (b"\x05\x02" + bytes(4), b"\x0d\x04" + bytes(12), b"\x01\x00"):
+        with pytest.raises(MalformedRequest, match="weights"):
+            decode_request(header(45, 0) + body + b"\x01\xa4\x9c\x01" + wrong)
+
+
 def test_alter_partition_by_name_as_on_the_wire() -> None:
     frame = header(56, 0) + bytes.fromhex(
         "00000000010000000000000bad02026102000000090000000403000000010000000200000011000000"
