@@ -11,7 +11,10 @@ from kazoo.client import KazooClient
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.engine.engines import Local
 from tests.cluster.replica import Replica, content, wait_until
+from tests.replay.any_files import rows_of
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 LEGACY, WAITING = "/admin/reassign_partitions", "/kafka_zk_controller/waiting_moves"
@@ -68,3 +71,17 @@ def test_a_move_waits_for_room_under_one_leader_and_the_next_and_is_made_then(
         )
         assert not zk.exists(part)
         wait_until(lambda: not zk.exists(LEGACY), "the entry of the cancelled move was gone")
+    assert_replay_shows_it(cluster_3_9, name, tmp_path / "replay")
+
+
+def assert_replay_shows_it(cluster: LocalCluster, topic: str, out: Path) -> None:
+    """ZooKeeper's own files tell that the move waited, and its ledger says nothing else."""
+    run(Local(), Job((str(cluster.zookeeper.data_dir),), str(out), tables=("audit", "requested_moves")))
+    (move,) = [row for row in rows_of(str(out), "requested_moves") if row["topic"] == topic]
+    judged = [row for row in rows_of(str(out), "audit") if row["topic"] == topic]
+
+    assert (move["former_replicas"], move["to_replicas"]) == ([1, 2], [3, 2])
+    assert (move["has_waited"], move["log_outcome"]) == (True, "finished")
+    assert move["queued_zxid"] <= move["accepted_zxid"] < move["begun_zxid"] < move["ended_zxid"]
+    assert judged
+    assert not [row for row in judged if row["rule"] == "ledger"]

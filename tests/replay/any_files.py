@@ -13,14 +13,15 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.audit import audit_table
+from metrics.replay.audit.ledger import Run, unbroken
 from metrics.replay.engine import bulk
 from metrics.replay.events.edges import joined
 from metrics.replay.events.splits import plan
 from metrics.replay.files.indexing import DEFAULT_RANGE_BYTES
 from metrics.replay.files.sources import stored_files
 from metrics.replay.files.state import survey
-from metrics.replay.partitions import lives, reassignments
-from metrics.replay.tables import histories, min_isr
+from metrics.replay.partitions import lives, reassignments, requested
+from metrics.replay.tables import histories, min_isr, requests
 from tests.unit.storage import zk_files as zk
 
 Rows = list[dict[str, Any]]
@@ -104,7 +105,25 @@ def tables_of(
         rows = [histories.history_of(table, held.read(table)) for table in ("events", "partitions")]
         histories.judge(rows, wanted, judged)
         found[name] = judged.read(name).to_table()
+    found |= _of_requests(held, unbroken(history.pieces, planned.beginning), found[histories.AUDIT])
     return {name: in_order(table.to_pylist()) for name, table in found.items()}
+
+
+def _of_requests(held: InMemory, runs: Sequence[Run], audit: pa.Table) -> dict[str, pa.Table]:
+    """The tables of requests, and the audit's with what it finds about them."""
+    tables, window = (requests.MOVES, requests.AUDIT), requests.Window(2**60)
+    ledger, events = held.read("ledger").to_table(), held.read("events")
+    assignments = events.to_table(filter=ds.field("kind") == "assignment").select(["topic", "partition"])
+    asked = requests.asked_of(ledger, events, runs, window, tables, assignments)
+    judged = InMemory()
+    judged.write(requests.MOVES, requested.SCHEMA.empty_table())
+    judged.write(requests.AUDIT, audit)
+    every = pa.concat_tables([requests.wide(table, held.read(table)) for table in ("events", "partitions", "ledger")])
+    requests.judge(every, asked, judged)
+    return {
+        requests.REQUESTS: requests.requests(ledger, asked.terms, window),
+        **{table: judged.read(table).to_table() for table in tables},
+    }
 
 
 def rows_of(out: str, name: str) -> Rows:

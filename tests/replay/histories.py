@@ -59,6 +59,10 @@ class History:
     def deleted(self) -> History:
         return self._add(1000, op="delete", kind="state")
 
+    def emptied(self) -> History:
+        """Somebody wrote nothing to the partition's state."""
+        return self._add(1000, op="set", kind="state")
+
     def _add(self, after_ms: int, **fields: Any) -> History:
         self._now_ms += after_ms
         empty: dict[str, Any] = dict.fromkeys(Happened._fields)

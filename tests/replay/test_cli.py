@@ -201,7 +201,7 @@ finally:
 
     sentence, places, has_spark = run_it.stdout.splitlines()
     assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took")
-    assert places == f"16 tables and report.html below {tmp_path}/out"
+    assert places == f"18 tables and report.html below {tmp_path}/out"
     assert has_spark == "False"
 
 

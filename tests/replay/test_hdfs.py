@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300, func_only=False)
 NATIVE = CAPTURED.parent / "native" / "kafka-2.4.1"
-WHOLE = sorted((*ALL, "edges", "read.msgpack", "replay.json"))
+WHOLE = sorted((*ALL, "edges", "ledger", "read.msgpack", "replay.json"))
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def said(*arguments: str) -> str:
 def test_the_command_writes_and_shows_what_is_there(place: str) -> None:
     put(NATIVE, f"{place}/data")
 
-    assert f"16 tables and report.html below {place}/out" in said(f"{place}/data", "--out", f"{place}/out")
+    assert f"18 tables and report.html below {place}/out" in said(f"{place}/data", "--out", f"{place}/out")
     assert "reassignment-100.json" in said(f"{place}/data", "--out", f"{place}/out", "--as-of", "0x100")
     assert "replicas" in said("ask", f"{place}/data", "orders-0", "0x100")
 

@@ -80,6 +80,13 @@ def test_another_order_is_a_move_that_ends_at_once() -> None:
     assert (move.outcome, move.started_ms) == ("finished", move.ended_ms)
 
 
+def test_a_state_that_somebody_empties_is_no_deletion() -> None:
+    emptied = moving().emptied()
+
+    assert only(emptied).outcome == "unfinished"
+    assert only(emptied.assigned("3,4")).outcome == "finished"
+
+
 def test_a_long_pause_makes_a_move_stalled_even_if_it_finished() -> None:
     history = moving().isr(1, "1,2,3,4", after_ms=STALLED_MS + 1).state(3, "3,4").assigned("3,4")
 

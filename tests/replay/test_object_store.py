@@ -250,7 +250,7 @@ def test_tables_are_written_to_an_object_store_and_replaced_there(asked: list[st
     assert in_store_and_here(Local(), tmp_path) == []  # the former results are kept
 
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
-        (*ALL, "edges", "read.msgpack", "replay.json")
+        (*ALL, "edges", "ledger", "read.msgpack", "replay.json")
     )
 
 
@@ -270,7 +270,7 @@ def test_the_command_writes_to_an_object_store_and_shows_what_is_there(asked: li
     def said(*arguments: str) -> str:
         return CliRunner().invoke(replay, arguments).output
 
-    assert "16 tables and report.html below s3://bucket/out" in said("s3a://bucket/data", "--out", "s3a://bucket/out")
+    assert "18 tables and report.html below s3://bucket/out" in said("s3a://bucket/data", "--out", "s3a://bucket/out")
     assert (tmp_path / "out" / "report.html").stat().st_size > 50_000
     assert "reassignment-100.json" in said("s3a://bucket/data", "--out", "s3a://bucket/out", "--as-of", "0x100")
     assert "replicas" in said("ask", "s3a://bucket/data", "orders-0", "0x100")

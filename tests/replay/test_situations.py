@@ -35,7 +35,7 @@ def as_table(histories: Histories) -> pa.Table:
 
 def one_by_one(histories: Histories, terms: Terms, since_ms: int) -> list[tuple[Any, ...]]:
     return [
-        audit_table._row(found, topic, partition, terms)
+        audit_table.row_of(found, topic, partition, terms)
         for (topic, partition), events in histories.items()
         for found in findings(topic, partition, events, terms)
         if found.time_ms >= since_ms

@@ -14,9 +14,13 @@ from zk_layout.storage import operations
 from zk_layout.storage.damage import Damage, Unreadable
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE, Bodies, Records
 
-# Kafka writes these znodes whole for any change: only a comparison with the previous write shows what changed.
-_WHOLE = re.compile(r"(?:/.*)?(?:/brokers/topics/[^/]+|/admin/reassign_partitions)")
-_TOPIC_DATA, _LEGACY = b'"partitions"', b"/admin/reassign_partitions"
+# These znodes are written whole for any change: only a comparison with the previous write shows what changed.
+_WHOLE = re.compile(
+    r"(?:/.*)?(?:/brokers/topics/[^/]+|/admin/reassign_partitions|/admin/reassign_partitions_status/[^/]+"
+    r"|/kafka_zk_controller/waiting_moves/[^/]+)"
+)
+# What the records of their writes contain; the second is also the begin of the paths of statuses.
+_TOPIC_DATA, _LEGACY, _WAITING = b'"partitions"', b"/admin/reassign_partitions", b"/waiting_moves/"
 # The possible deletions within a multi: type, two lengths and a path.
 _deletion_in = re.compile(rb"\0\0\0\x02\0\0\0.\0\0\0./", re.DOTALL).search
 _WRITES = operations.CREATIONS | {operations.SET_DATA, operations.RECONFIG}
@@ -106,7 +110,7 @@ class Indexer:
         """Take the next bytes."""
         self._fed += len(chunk)
         across = self._tail + chunk[: len(_LEGACY)]
-        if any(name in part for part in (chunk, across) for name in (_TOPIC_DATA, _LEGACY)):
+        if any(name in part for part in (chunk, across) for name in (_TOPIC_DATA, _LEGACY, _WAITING)):
             self._noted_until = self._fed
         self._tail = (across if len(chunk) < len(_LEGACY) else chunk)[-len(_LEGACY) :]
         self._take(self._records.feed(chunk))
@@ -138,7 +142,7 @@ class Indexer:
                 self._from_ms = self._to_ms = time_ms
             self._next, self._end = zxid + 1, offset + _FRAME + len(body)
             if (
-                (offset < self._noted_until and (_TOPIC_DATA in body or _LEGACY in body))
+                (offset < self._noted_until and (_TOPIC_DATA in body or _LEGACY in body or _WAITING in body))
                 or kind == operations.DELETE
                 or (kind == operations.MULTI and _deletion_in(body, operations.HEADER_SIZE))
             ):

@@ -55,6 +55,8 @@ _OTHERS = {
     "cluster": ("cluster", "a value that belongs to the whole cluster"),
     "security": ("security", "an access rule or a delegation token"),
     "owed_deletions": ("reassignment", "replicas whose deletion a broker has not confirmed yet"),
+    "move_records": ("reassignment", "where a request's partitions were before it"),
+    "waiting_moves": ("reassignment", "accepted moves that have not begun"),
     "ours": ("controller", "what this project's controller and its commands keep for themselves"),
     "root": ("creation", "a path that Kafka keeps its znodes below"),
     "session": ("session", "a session of ZooKeeper"),
@@ -82,7 +84,7 @@ def _by_situation(rows: pa.Table, findings: Sequence[Finding], terms: Terms) -> 
     """Rows with the findings of their situations."""
     if not rows.num_rows:
         return
-    found = table_of([_row(finding, None, None, terms) for finding in findings])
+    found = table_of([row_of(finding, None, None, terms) for finding in findings])
     places = {name: whole(found[name]) for name in ("why", "ours")}
     split = {name: pc.split_pattern(texts, ANYWHERE) for name, texts in places.items()}
     epochs = pa.array([term.epoch or None for term in terms.all], pa.int32())
@@ -107,13 +109,13 @@ def _one_by_one(rows: pa.Table, is_alone: Any, terms: Terms) -> Iterator[Judged]
             if not is_one:
                 audit.take(happened)
             elif (found := audit.add(happened)) is not None:
-                yield _row(found, topic, partition, terms)
+                yield row_of(found, topic, partition, terms)
 
 
 def write_others(engine: Engine, out: str, terms: Terms, period: Period, chroot: str = "") -> None:
     """Add the writes that belong to no partition to the table `audit`; none of what lies outside Kafka's chroot."""
     claims = (found for found in judged_claims(terms.sightings) if period.has(found.time_ms))
-    write_table(out, "audit", table_of([_row(found, None, None, terms) for found in claims]))
+    write_table(out, "audit", table_of([row_of(found, None, None, terms) for found in claims]))
     task = partial(_judge_others, out, _wanted(period, chroot), engine.share(terms))
     settle(out, engine.work(task, [*enumerate(written(out, "events").files, 1)]))
 
@@ -125,7 +127,8 @@ _KEYS = ("topic", "partition")
 _ROWS_AT_ONCE = 100_000
 
 
-def _row(found: Finding, topic: str | None, partition: int | None, terms: Terms) -> Judged:
+def row_of(found: Finding, topic: str | None, partition: int | None, terms: Terms) -> Judged:
+    """One finding as a row of the table, with its time in milliseconds."""
     broker, host = terms.whose(found.session)
     return (
         found.zxid, found.time_ms, found.what, topic, partition, found.verdict, found.rule, found.why,

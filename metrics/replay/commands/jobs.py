@@ -10,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct, structs
 
+from metrics.replay.audit.ledger import Run, unbroken
 from metrics.replay.commands.as_of import as_time
 from metrics.replay.engine import bulk
 from metrics.replay.engine.period import Period
@@ -23,7 +24,7 @@ from metrics.replay.files.output import MANIFEST, REMEMBERED, Output
 from metrics.replay.files.sources import NothingToRead, located, size_of, stored_files
 from metrics.replay.files.state import History
 from metrics.replay.partitions import lives
-from metrics.replay.tables import growth, health, histories, min_isr, shortages, znodes
+from metrics.replay.tables import growth, health, histories, min_isr, requests, shortages, znodes
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile
 
@@ -32,11 +33,12 @@ Progress = Callable[[str, int, int], None]
 # The tables in the order in which they are made.
 ALL = (
     "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "min_isr", "topic_health",
-    "broker_health", "broker_load", "shortages", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
+    "broker_health", "broker_load", "shortages", "znodes", "znode_sizes", "znode_growth", "audit", "requests",
+    "requested_moves", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
-TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
+TO_GO_ON = ("edges", "ledger", REMEMBERED)  # what a later replay needs to read only what is new
 MOST_NAMED = 5
 LARGEST_SPLIT_BYTES = 128 << 20
 
@@ -78,8 +80,9 @@ class Looked(Struct, frozen=True):
     """The plan of what to read, made before Spark is needed.
 
     Shape:
-        `times_ms` are the earliest and the latest time of all transactions, None if there are none. `known` is what
-        a former replay read and still holds; its splits are not among `splits`.
+        `times_ms` are the earliest and the latest time of all transactions, None if there are none. `runs` are
+        the parts of the history without a hole. `known` is what a former replay read and still holds; its splits are
+        not among `splits`.
     """
 
     splits: tuple[Split, ...]
@@ -88,6 +91,7 @@ class Looked(Struct, frozen=True):
     seconds: float
     times_ms: tuple[int, int] | None
     remembered: Remembered
+    runs: tuple[Run, ...]
     known: Remembered | None = None
 
     def check(self, job: Job) -> None:
@@ -135,7 +139,8 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
     return Looked(
         splits, planned.last_writes, (*history.damage, *planned.damage), time.monotonic() - begun,
         (min(times), max(times)) if times else None,
-        Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)), known,
+        Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)),
+        unbroken(history.pieces, planned.beginning), known,
     )  # fmt: skip
 
 
@@ -212,19 +217,27 @@ def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> di
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
     check_found(job.out, job.chroot)
     sums = [name for name in wanted if name in _SUMS]
-    for number, name in enumerate((name for name in wanted if name not in sums), 3):
+    of_requests = tuple(name for name in wanted if name in (requests.REQUESTS, requests.MOVES, histories.AUDIT))
+    apart = {*sums, requests.REQUESTS, requests.MOVES}
+    for number, name in enumerate((name for name in wanted if name not in apart), 3):
         if name == histories.AUDIT and histories.MOVES in wanted:
             continue  # it was written with the moves
         progress(name, number, total)
         begun = time.monotonic()
         _write(engine, job, name)
         seconds[name] = time.monotonic() - begun
+    if of_requests:
+        progress("requests", total - len(sums) - 1, total)
+        begun = time.monotonic()
+        window = requests.Window(_until_ms(job), job.since_ms or 0)
+        requests.write(engine, job.out, window, looked.runs, of_requests)
+        seconds[requests.REQUESTS] = time.monotonic() - begun
     if sums:
         progress("summing up", total - len(sums), total)
         begun = time.monotonic()
         _write_sums(engine, job, sums)
         seconds["sums"] = time.monotonic() - begun
-    bulk.clear(job.out, (*result_names(job), "edges"))
+    bulk.clear(job.out, (*result_names(job), "edges", "ledger"))
     progress("done", total, total)
     return seconds
 

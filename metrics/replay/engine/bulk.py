@@ -1,7 +1,7 @@
 """How is a long history read once, on all cores, with nothing sorted that is sorted already?
 
-Each task folds one split and writes its part of `events` and `partitions` itself; only rows that span two splits go
-to `edges` and are joined at the end.
+Each task folds one split and writes its part of `events`, `partitions` and `ledger` itself; only rows that span two
+splits go to `edges` and are joined at the end.
 
 Each attempt at a task writes under its own names. The driver learns of one attempt of each task, however many were
 made, and gives its files their final names; readers never see the others.
@@ -26,7 +26,14 @@ from metrics.replay.engine.tasks import Engine, File, Shared, by_partition
 from metrics.replay.events.edges import joined
 from metrics.replay.events.intervals import GONE, Intervals
 from metrics.replay.events.kafka_events import Meaning
-from metrics.replay.events.schemas import WRITTEN, damage_batch, edges_table, intervals_table, others_batch
+from metrics.replay.events.schemas import (
+    WRITTEN,
+    damage_batch,
+    edges_table,
+    intervals_table,
+    ledger_batch,
+    others_batch,
+)
 from metrics.replay.events.splits import LastWrites, Split, known_before, meaning_of
 from metrics.replay.events.state_writes import StateWrites
 from metrics.replay.files.output import filesystem_of
@@ -157,6 +164,9 @@ class Tables(ABC):
         if meaning.others and (is_last or len(meaning.others) >= ROWS_A_GROUP):
             self.write("events", pa.Table.from_batches([others_batch(meaning.others)]))
             meaning.others.clear()
+        if meaning.ledger and (is_last or len(meaning.ledger) >= ROWS_A_GROUP):
+            self.write("ledger", pa.Table.from_batches([ledger_batch(meaning.ledger)]))
+            meaning.ledger.clear()
         if intervals.starts and (is_last or intervals.closed_count >= ROWS_A_GROUP):
             table = intervals_table(intervals.take(is_last=is_last))
             is_known = pc.and_(table["isr"].is_valid(), table["replicas"].is_valid())

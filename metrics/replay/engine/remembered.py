@@ -1,7 +1,7 @@
 """What did the last replay into a directory read, so that only what is new must be read?
 
-Its parts of `events`, `partitions` and `edges` are kept if a whole run would read the same transactions again: the same
-beginning, and up to the last of them the same zxids. Otherwise everything is read again.
+Its parts of `events`, `partitions`, `ledger` and `edges` are kept if a whole run would read the same transactions
+again: the same beginning, and up to the last of them the same zxids. Otherwise everything is read again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from zk_layout.storage.files import LOG, StoredFile
 from zk_layout.storage.log_index import Index
 from zk_layout.storage.order import Piece, gap_between
 
-_KEPT = ("events", "partitions", "edges", "damage")
-_FORM = 1  # of the tables and of this file: a replay does not continue another version
+_KEPT = ("events", "partitions", "ledger", "edges", "damage")
+_FORM = 2  # of the tables and of this file: a replay does not continue another version
 
 Version = tuple[int, int]
 Runs = Sequence[tuple[int, int]]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from metrics.replay.events.intervals import AS_BEFORE, Intervals
+from metrics.replay.events.ledger_writes import OF_THE_LEDGER, LedgerEvent, LedgerWrites
 from metrics.replay.events.set_data import Ints
 from metrics.replay.events.topic_changes import Changed, TopicContent
 from zk_layout.bounds import INT32_MAX
@@ -23,6 +24,7 @@ from zk_layout.znodes import (
     brokers,
     configs,
     controller,
+    move_records,
     partition_state,
     reassignments,
     replica_deletions,
@@ -86,6 +88,8 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
         (rf"{replica_deletions.ROOT}|{waiting_moves.ROOT}|{_OURS}|{_OURS}/replicas", "root"),
         (rf"{throttles.TOPICS}|{throttles.BROKERS}", "root"),
+        (rf"{move_records.ROOT}/.+", "move_records"),
+        (rf"{waiting_moves.ROOT}/(?P<topic>.+)-\d{{1,10}}", "waiting_moves"),
         (rf"{_OURS}/.+", "ours"),
     )
 )
@@ -104,19 +108,21 @@ class Meaning:
     """Decode the rows of one split, in order.
 
     Shape:
-        `states` and `others` grow; take and clear them after each call.
+        `states`, `others` and `ledger` grow; take and clear them after each call.
     """
 
     def __init__(self, chroot: str = "", intervals: Intervals | None = None, before: LookUp | None = None) -> None:
-        """With `intervals`, assignments go there too, and states only there.
+        """With `intervals`, assignments go there too, and states only there; and there is a ledger.
 
-        `before` looks up what a topic, or `/admin/reassign_partitions`, held at the start, by its path.
+        `before` looks up what an always-whole znode, such as a topic, held at the start, by its path.
         """
         self._intervals = intervals
         self._before = before or _nothing
         self._asked: set[str] = set()
         self.states: list[StateEvent] = []
         self.others: list[OtherEvent] = []
+        self.ledger: list[LedgerEvent] = []
+        self._ledger = LedgerWrites(self.ledger, self._before)
         self._chroot = chroot
         self._meanings: dict[str, _Meaning] = {}
         self._topics: dict[str, TopicContent] = {}
@@ -232,6 +238,8 @@ class Meaning:
             self._legacy(row, op, data, fence)
         elif kind == "znode_move":
             replicas = _requested(data, op)
+        elif kind in OF_THE_LEDGER and self._intervals is not None:
+            self._ledger.take(row, kind)
         elif kind == "controller" and data:
             broker = _tried(lambda: int(controller.decode_claim(data).broker))
         epoch, min_isr, host = _said(kind, path if topic is None else _DEFAULTS, data)

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from metrics.replay.events.intervals import NONE, Folded, Start
 from metrics.replay.events.kafka_events import OTHER_COLUMNS, STATE_COLUMNS, OtherEvent, StateEvent
+from metrics.replay.events.ledger_writes import LedgerEvent
 from metrics.replay.events.set_data import Ints
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.operations import NAMES, Row
@@ -102,8 +103,21 @@ DAMAGE = pa.schema(
     ]
 )
 
+LEDGER = pa.schema(
+    [
+        pa.field("zxid", pa.int64()), pa.field("part", pa.int32()), pa.field("time", TIME),
+        pa.field("session", pa.int64()), pa.field("op", pa.string()), pa.field("kind", pa.string()),
+        pa.field("request", pa.int32()), pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
+        pa.field("replicas", _INTS), pa.field("former", _INTS), pa.field("outcome", pa.string()),
+        pa.field("is_cancel", pa.bool_()), pa.field("czxid", pa.int64()), pa.field("topic_id", pa.string()),
+        pa.field("origin", pa.string()), pa.field("requested_at", TIME), pa.field("finished_at", TIME),
+        pa.field("principal", pa.string()), pa.field("client_id", pa.string()), pa.field("address", pa.string()),
+        pa.field("reason", pa.string()), pa.field("moves", pa.int64()),
+    ]
+)  # fmt: skip
+
 TABLES = {"transactions": TRANSACTIONS, "znodes": ZNODES, "events": EVENTS, "damage": DAMAGE}
-WRITTEN = {"events": EVENTS, "partitions": PARTITIONS, "edges": EDGES, "damage": DAMAGE}
+WRITTEN = {"events": EVENTS, "partitions": PARTITIONS, "edges": EDGES, "ledger": LEDGER, "damage": DAMAGE}
 
 _SPARK_TYPES = {
     pa.int64(): "bigint",
@@ -241,6 +255,13 @@ def others_batch(events: Sequence[OtherEvent]) -> pa.RecordBatch:
     """Everything else as a batch of `events`."""
     columns = dict(zip(OTHER_COLUMNS, zip(*events, strict=True), strict=True))
     return _events(columns, len(events))
+
+
+def ledger_batch(events: Sequence[LedgerEvent]) -> pa.RecordBatch:
+    """What our controller's ledger of moves said, as a batch of `ledger`."""
+    columns = zip(*events, strict=True)
+    arrays = [_array(values, field.type) for field, values in zip(LEDGER, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=LEDGER)
 
 
 def damage_batch(damage: Sequence[Damage]) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from zk_layout.storage.operations import Row, append_rows
 from zk_layout.storage.order import Piece, gap_between
 from zk_layout.storage.snapshot import STAT_SIZE, SnapshotReader, SnapshotRow, row_size
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE
+from zk_layout.znodes import reassignment_status, waiting_moves
 
 # As objects a snapshot's znodes take several times their size in the file.
 _CHUNK_BYTES = 1 << 20
@@ -312,7 +313,7 @@ def _known_by(
         NotOneCluster: it is, but not of the logs' cluster.
     """
     topics = f"{chroot}/brokers/topics/"
-    shown = _Shown(snapshot, topics, f"{chroot}/admin/reassign_partitions", history.first_zxid)
+    shown = _Shown(snapshot, chroot, history.first_zxid)
     source = Source(snapshot, min(_CHUNK_BYTES, split_bytes))
     reader, fit = SnapshotReader(snapshot.path), fit_of(snapshot, history)
     cuts = [0]
@@ -340,10 +341,11 @@ def _known_by(
 class _Shown:
     """The always-whole znodes that a snapshot shows from before the logs."""
 
-    def __init__(self, snapshot: StoredFile, topics: str, legacy: str, before: int) -> None:
+    def __init__(self, snapshot: StoredFile, chroot: str, before: int) -> None:
         self.known: dict[str, Whole] = {}
-        self._snapshot = snapshot
-        self._topics, self._legacy, self._before = topics, legacy, before
+        self._snapshot, self._before = snapshot, before
+        self._legacy, topics = f"{chroot}/admin/reassign_partitions", f"{chroot}/brokers/topics/"
+        self._below = (topics, f"{chroot}{reassignment_status.ROOT}/", f"{chroot}{waiting_moves.ROOT}/")
         is_elsewhere = "://" in snapshot.path
         self._left = MOST_HELD_FROM_ELSEWHERE_BYTES if is_elsewhere else MOST_HELD_BYTES
 
@@ -365,7 +367,7 @@ class _Shown:
         path = row[0]
         if row[1] is None or row[4] >= self._before:
             return False
-        return path == self._legacy or (path.startswith(self._topics) and "/" not in path[len(self._topics) :])
+        return path == self._legacy or any(path.startswith(b) and "/" not in path[len(b) :] for b in self._below)
 
 
 def _cut_within(rows: Sequence[SnapshotRow], end: int, topics: str) -> int:

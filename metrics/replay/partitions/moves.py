@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from controller.core.stage import Stage, stage
+from metrics.replay.events.kafka_events import GONE
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
@@ -138,6 +139,8 @@ class PartitionMoves:
         """Take the next event."""
         match event.kind:
             case "state" if event.isr is None:
+                if event.op not in GONE:
+                    return  # emptied by hand: nobody can read it, but the partition is there
                 self._gone(event)
             case "state":
                 self._state(event)

@@ -62,7 +62,7 @@ class Wanted(Struct, frozen=True):
 
 def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOVES, AUDIT), chroot: str = "") -> None:
     """Write `reassignments`, `audit`, or both, from the tables `events` and `partitions` below `out`."""
-    moved = None if AUDIT in tables else _moved(engine, out)
+    moved = None if AUDIT in tables else moved_partitions(engine, out)
     wanted = Wanted(tuple(tables), window, terms_of(written(out, "events")), moved)
     for table in tables:
         make_directory(f"{out}/{table}")
@@ -115,7 +115,7 @@ def _moves(history: pa.Table, wanted: Wanted) -> Iterator[dict[str, Any]]:
     assignments = history.filter(pc.equal(history["kind"], "assignment"))
     may_move = assignments.filter(pc.or_(pc.equal(assignments["op"], "set"), _names_move(assignments))).select(_KEYS)
     fold = partial(_moves_of_one, wanted=wanted)
-    return folded(rows_of(_of(history, may_move).to_batches()), fold)
+    return folded(rows_of(of_partitions(history, may_move).to_batches()), fold)
 
 
 def _moves_of_one(topic: str, partition: int, history: Iterable[Happened], wanted: Wanted) -> Iterator[dict[str, Any]]:
@@ -128,11 +128,11 @@ def _cut(out: str, buckets: int, shared: Shared, file: File) -> Iterable[tuple[i
     rows = history_of(file[0], read_file(out, file))
     moved = shared.value.moved
     if moved is not None:
-        rows = _of(rows, moved)
+        rows = of_partitions(rows, moved)
     return by_partition(in_order([rows]), buckets)
 
 
-def _of(rows: pa.Table, partitions: pa.Table) -> pa.Table:
+def of_partitions(rows: pa.Table, partitions: pa.Table) -> pa.Table:
     """The rows of some partitions, in the same order."""
     places = rows.select(_KEYS).append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     return rows.take(places.join(partitions, _KEYS, join_type="left semi").sort_by("place")["place"])
@@ -144,7 +144,7 @@ def _finish(out: str, shared: Shared, bucket: int, rows: pa.Table) -> Attempt:
     return files.close()
 
 
-def _moved(engine: Engine, out: str) -> pa.Table:
+def moved_partitions(engine: Engine, out: str) -> pa.Table:
     """The partitions that moved."""
 
     def part(events: pa.Table) -> pa.Table:
