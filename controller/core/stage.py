@@ -143,9 +143,13 @@ def still_to_go(
         Empty before a move reaches its last stage, and for a partition that never had a leader.
     """
     is_letting_go = state is not None and stage(assignment, state) is Stage.LETTING_GO
-    left = (r for r in owed if r not in assignment.replicas)
-    leaving = (*left, *(assignment.removing if is_letting_go else ()))
-    return tuple(r for r in dict.fromkeys(leaving) if r not in confirmed and r not in assignment.target)
+    if not owed and not is_letting_go:
+        return ()
+    replicas, target = assignment.replicas, assignment.target
+    leaving = [r for r in owed if r not in replicas]
+    if is_letting_go:
+        leaving += assignment.removing
+    return tuple([r for r in dict.fromkeys(leaving) if r not in confirmed and r not in target])
 
 
 def may_be_deleted(replica: BrokerId, assignment: Assignment, state: PartitionState) -> bool:

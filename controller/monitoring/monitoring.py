@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 
@@ -68,13 +69,16 @@ class Turns:
         record("event_queue_depth", left)
         for event in events:
             self._received(event, now)
+        told, written = Counter[str](), Counter[str]()
         for effect in effects:
             if isinstance(effect, Tell):
-                record("broker_commands", 1, (type(effect.command).__name__,))
+                told[type(effect.command).__name__] += 1
             elif isinstance(effect, Commit):
                 self._sent[effect.commit] = now
-                for write in effect.writes:
-                    record("zookeeper_writes", 1, (catalog.kind_of(write.address),))
+                written.update(catalog.kind_of(write.address) for write in effect.writes)
+        for measure, counted in (("broker_commands", told), ("zookeeper_writes", written)):
+            for kind, count in counted.items():
+                record(measure, count, (kind,))
 
     def _received(self, event: Event, now: float) -> None:
         if isinstance(event, Observed):

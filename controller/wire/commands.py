@@ -164,7 +164,6 @@ class CommandEncoder:
         pieces = packing.topic_states(
             ((command.partitions, self._tail_of_existing), (command.new, self._tail_of_new)),
             with_ids=version >= 5,
-            is_repeated=True,
         )
         if version >= 5:
             pieces.insert(0, b"\0")  # the type of request, which only KRaft uses

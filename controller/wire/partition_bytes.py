@@ -46,8 +46,6 @@ class PartitionPacking(Packing):
         super().__init__(is_flexible=is_flexible)
         self._most_remembered = most_remembered
         self._heads: dict[int, tuple[PartitionView, bytes]] = {}
-        # Heads with their tails; the views are those of the heads.
-        self._whole: dict[Tail, dict[int, bytes]] = {}
 
     def head(self, view: PartitionView) -> bytes:
         """A partition up to its replicas, packed once while it is cached.
@@ -66,8 +64,6 @@ class PartitionPacking(Packing):
     def forget(self) -> None:
         """Drop all views."""
         self._heads.clear()
-        for known in self._whole.values():
-            known.clear()
 
     def _pack_head(self, view: PartitionView) -> bytes:
         isr, replicas = view.isr, view.replicas
@@ -100,39 +96,28 @@ class PartitionPacking(Packing):
             )
         )
 
-    def _repeated(self, views: Iterable[PartitionView], tail: Tail) -> list[bytes]:
-        known = self._whole.setdefault(tail, {})
-        states: list[bytes] = []
-        for view in views:
-            state = known.get(id(view))
-            if state is None:
-                state = self.head(view) + tail(view)
-                known[id(view)] = state
-            states.append(state)
-        return states
-
-    def topic_states(
-        self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool, is_repeated: bool = False
-    ) -> list[bytes]:
-        """Partitions grouped under their topics, with the number of topics before them. With `is_repeated`, other
-        brokers will be sent the same views with the same tail.
+    def topic_states(self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool) -> list[bytes]:
+        """Partitions grouped under their topics, with the number of topics before them.
 
         Shape:
-            Topics come in the order of their first partition; within one, partitions keep their order.
+            Topics come in the order of their first partition; within one, partitions keep their order. Pieces of one
+            partition are not joined: they are shared, and whoever needs them in one joins all pieces at once.
         """
         groups: dict[TopicName, tuple[TopicId | None, list[bytes]]] = {}
-        head = self.head
+        known, head = self._heads.get, self.head
         for views, tail in parts:
             for topic, of_topic in groupby(views, key=_TOPIC):
                 some = list(of_topic)
                 _, states = groups.setdefault(topic, (some[0].topic_id, []))
-                states += self._repeated(some, tail) if is_repeated else [head(view) + tail(view) for view in some]
+                for view in some:
+                    held = known(id(view))
+                    states += (head(view) if held is None else held[1], tail(view))
         pieces = [self.array(len(groups))]
         for topic, (topic_id, states) in groups.items():
             pieces.append(self.string(topic))
             if with_ids:
                 pieces.append(topic_id_bytes(topic_id))
-            pieces.append(self.array(len(states)))
+            pieces.append(self.array(len(states) // 2))
             pieces += states
             pieces.append(self.no_tags)
         return pieces

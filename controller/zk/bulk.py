@@ -21,6 +21,7 @@ from zk_layout.ids import Zxid
 
 _LOSSES_TO_BLAME_IT: Final = 3
 _REQUEST_BYTES: Final = 512 * 1024
+_AROUND_A_PATH: Final = 14
 
 
 class Hidden(Struct, frozen=True):
@@ -84,9 +85,11 @@ class BulkReader:
 
     def _cut(self, paths: Sequence[str], at: int, count: int) -> Sequence[str]:
         chunk = paths[at : at + count]
+        if sum(map(len, chunk)) + _AROUND_A_PATH * len(chunk) <= self._request_bytes:
+            return chunk
         size = 0
         for taken, path in enumerate(chunk):
-            size += len(path) + 14
+            size += len(path) + _AROUND_A_PATH
             if size > self._request_bytes and taken:
                 return chunk[:taken]
         return chunk
@@ -111,18 +114,16 @@ class BulkReader:
                 continue
             if reply.code != protocol.OK:
                 break  # the whole request was refused: single reads show which znodes are
-            answers = zip(paths, reply.value, strict=True)
-            return [(self._node(path, node), reply.zxid) for path, node in answers]
+            zxid, answers = reply.zxid, zip(paths, reply.value, strict=True)
+            return [(node if isinstance(node, Node) else _without(path, node), zxid) for path, node in answers]
         return await self._single_reads(paths)
 
     async def _single_reads(self, paths: Sequence[str]) -> list[Found]:
         return list(await asyncio.gather(*(read_one(self._bridge, path) for path in paths)))
 
-    @staticmethod
-    def _node(path: str, node: Node | int) -> Node | Hidden | None:
-        if isinstance(node, Node):
-            return node
-        return None if node == protocol.NO_NODE else Hidden(str(Refused(path, node)))
+
+def _without(path: str, code: int) -> Hidden | None:
+    return None if code == protocol.NO_NODE else Hidden(str(Refused(path, code)))
 
 
 async def read_one(bridge: Reads, path: str, *, watch: bool = False) -> Found:

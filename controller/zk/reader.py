@@ -461,12 +461,12 @@ class Reader:
     def _seen(self, address: Address, node: Node | None, zxid: Zxid) -> Fact:
         if node is None:
             return absent(address, zxid)
-        if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
+        if not node.data and isinstance(address, BrokerAddress) and node.stat.version == 0:
             # A broker about to write its registration: absent, as of the znode's creation.
             return absent(address, node.stat.mzxid)
         value = self._decode(address, node.data)
         if value is not None and not isinstance(value, Malformed):
-            self._oddities.content(address.path, node.data)
+            self._oddities.content(address, node.data)
         return present(address, value, node.stat)
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:

@@ -157,7 +157,7 @@ def test_what_is_passed_over_as_sound_is_what_no_rule_has_a_decision_about(situa
     case = Draft(topic, cluster).case(AT.partition)
     assert case is not None
 
-    if is_sound(topic.partitions[AT.partition], topic, AT, cluster):
+    if is_sound(topic.partitions[AT.partition], topic, AT.partition, cluster):
         assert [rule(case, cluster) for rule in UNASKED] == [None] * len(UNASKED)
         assert stage(situation.assignment, situation.state) in (Stage.SETTLED, Stage.CATCHING_UP)
 

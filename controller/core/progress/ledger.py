@@ -141,7 +141,7 @@ class RequestLedger:
         znodes of these sizes, if any; with `is_accounting` the log of moves gets each that ends.
         """
         self._cluster = cluster
-        self._is_accounting = is_accounting
+        self.is_accounting = is_accounting
         self._telling: deque[OpenRequest] = deque()
         self.course_of: Callable[[TopicPartition, Replicas, int], Course | None] = lambda _at, _to, _now_ms: None
         self._recorded_in = recorded_in
@@ -379,7 +379,7 @@ class RequestLedger:
         copied_bytes = copied_bytes if outcome == COMPLETED and not entry.is_cancel else None
         has_waited_only = entry.waits_in is not None
         asked.end(at, outcome, copied_bytes)
-        if self._is_accounting:
+        if self.is_accounting:
             if course is None and not has_waited_only:
                 course = self.course_of(at, entry.replicas, now_ms)
             if course is None and not has_waited_only and asked.is_reopened:
@@ -399,7 +399,7 @@ class RequestLedger:
             self._tell(asked)
 
     def _tell(self, asked: OpenRequest) -> None:
-        if self._is_accounting and not asked.is_telling:
+        if self.is_accounting and not asked.is_telling:
             asked.is_telling = True
             self._telling.append(asked)
 

@@ -125,7 +125,7 @@ class Progress:
         before = self._stages.get(at)
         if held is None or not held.assignment.is_moving:
             if before is not None:
-                course = before.at_end(now_ms)
+                course = self._at_end(before, now_ms)
                 largest = self._transfers.largest(at)
                 copied = None if largest is None else largest * before.receivers
                 self._transfers.forget(at)
@@ -139,11 +139,15 @@ class Progress:
                 is_known = is_earlier or before is not None or bool(former)
                 so_far = Course(now_ms if former else None)
                 if before is not None:
-                    course = before.at_end(now_ms)
-                    so_far = course if before.target == target else Course(now_ms)
+                    course = self._at_end(before, now_ms)
+                    so_far = course if course is not None and before.target == target else Course(now_ms)
                 self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding), so_far, is_known)
                 self._ledger.note_news(at)
         self._ledger.see(at, held, now_ms, copied, former, course)
+
+    def _at_end(self, standing: _Standing, now_ms: int) -> Course | None:
+        """How a move went whose stage ends now; None if nobody is told of it."""
+        return standing.at_end(now_ms) if self._ledger.is_accounting else None
 
     def _course(self, at: TopicPartition, target: Replicas, now_ms: int) -> Course | None:
         """How the move of a partition to these replicas went, if it is under way and is over now."""

@@ -113,7 +113,7 @@ class Steps(Duty):
         if topic is None or cluster.legacy or cluster.preferring or not self._shared.waits.is_idle:
             return numbers
         held = topic.partitions
-        return [n for n in numbers if not is_sound(held.get(n, BLANK), topic, TopicPartition(name, n), cluster)]
+        return [n for n in numbers if not is_sound(held.get(n, BLANK), topic, n, cluster)]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a quarantined topic again, or end waits that have reached their deadline."""
@@ -283,9 +283,8 @@ class Steps(Duty):
             held = topic.partitions.get(number)
             if held is None:
                 continue
-            at = TopicPartition(topic.name, number)
-            is_asked_for = asked_for and (at in cluster.legacy or at in cluster.preferring)
-            if not is_asked_for and is_sound(held, topic, at, cluster):
+            is_asked_for = asked_for and _is_asked_for(TopicPartition(topic.name, number), cluster)
+            if not is_asked_for and is_sound(held, topic, number, cluster):
                 continue
             limit = quarantine.limit(number)
             case = draft.case(number)
@@ -467,21 +466,27 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
         return
 
 
-def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
+def _is_asked_for(at: TopicPartition, cluster: Cluster) -> bool:
+    return at in cluster.legacy or at in cluster.preferring
+
+
+def is_sound(held: Partition, topic: TopicView, number: PartitionId, cluster: Cluster) -> bool:
     """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens.
 
     Nothing happens to a move either while a replica that it adds catches up.
     """
     state, assignment = held.state, held.assignment
-    if state is None or at.partition in topic.deletions or at in cluster.unannounced:
+    if state is None or number in topic.deletions or cluster.shutting_down or cluster.offline_replicas:
         return False
-    if assignment.is_moving and all(r in state.isr for r in assignment.adding):
+    if cluster.unannounced and TopicPartition(topic.name, number) in cluster.unannounced:
         return False
-    brokers, replicas = cluster.brokers, assignment.replicas
-    if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):
+    adding, replicas = assignment.adding, assignment.replicas
+    if (adding or assignment.removing) and all(r in state.isr for r in adding):
         return False
+    brokers = cluster.brokers
     if state.leader not in brokers or state.leader not in replicas:
         return False
-    if state.isr == replicas:
-        return brokers.keys() >= set(replicas)
-    return all(r in brokers and r in replicas for r in state.isr)
+    for replica in state.isr:
+        if replica not in brokers or replica not in replicas:
+            return False
+    return cluster.controllers.keys().isdisjoint(replicas)
