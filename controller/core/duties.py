@@ -48,7 +48,8 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     all follow read-only changes.
     """
     foreign, queue = ForeignWrites(shared, memory.foreign_writes), MoveQueue(shared, memory.queue)
-    legacy, throttles = LegacyZnode(shared, memory.legacy, queue), Throttles(shared)
+    throttles = Throttles(shared)
+    legacy = LegacyZnode(shared, memory.legacy, queue, throttles)
     # These decide about single topics; their decisions about one topic form one step.
     deciders: tuple[TopicDuty, ...] = (
         IsrChanges(shared),
@@ -57,7 +58,7 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
         Moves(shared, memory.moves, queue, throttles),
     )
     if shared.settings.keeps_reassignment_znodes:
-        deciders = (*deciders, ReassignmentFolder(shared, memory.folder, queue, legacy.is_later_than))
+        deciders = (*deciders, ReassignmentFolder(shared, memory.folder, queue, throttles, legacy.is_later_than))
     deciders = (*deciders, queue)  # what znodes ask for comes first in a step: it is later
     comparing = (Comparison(shared),) if shared.settings.is_observing else ()
     return (

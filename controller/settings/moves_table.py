@@ -66,7 +66,7 @@ MOVES: tuple[Setting, ...] = (
         number(0),
         0,
         "How many bytes a second each receiving broker may copy for moves without a throttle of their own: those of "
-        "any tool's requests, and those that a znode asks for, which begin at once. 0: none, as in Kafka.",
+        "any tool's requests, and those that a znode asks for; they begin once it is in force. 0: none, as in Kafka.",
         counts_at_once=True,
     ),
     ours(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from kazoo.client import KazooClient
 
+from controller.core.messages.effects import Commit
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import BrokerConfigDescribed
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
@@ -28,6 +30,34 @@ def seen(directory: Path, kind: type[_T], of: Callable[[journal.Turn], tuple[obj
     """The events or effects of a kind in a journal, with their times."""
     turns = (entry for entry in journal.read(journal.files(directory)) if isinstance(entry, journal.Turn))
     return [(turn.now, item) for turn in turns for item in of(turn) if isinstance(item, kind)]
+
+
+def test_what_the_legacy_znode_asks_for_begins_when_its_rate_is_in_force(
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
+) -> None:
+    name, directory = f"asked-{time.monotonic_ns()}", tmp_path / "journal"
+    path = f"/brokers/topics/{name}"
+    entry = {"topic": name, "partition": 0, "replicas": [3, 2]}
+    settings: dict[str, Any] = {
+        "inter_broker_protocol_version": "auto",
+        "journal_dir": directory,
+        "reassignment_moves_throttle": RATE,
+    }
+    with Replica(cluster_3_9.zookeeper_connect, tmp_path, **settings) as replica:
+        replica.await_phase("active", 120.0)
+        create_topic(zk, name)
+
+        zk.create("/admin/reassign_partitions", json.dumps({"version": 1, "partitions": [entry]}).encode())
+
+        wait_until(lambda: content(zk, path).get("partitions") == {"0": [3, 2]}, "it moved")
+        wait_until(lambda: not zk.exists("/admin/reassign_partitions"), "the entry was done")
+        wait_until(lambda: not zk.get_children(TOPICS) + zk.get_children(BROKERS), "nothing was owed any more")
+        shown = seen(directory, BrokerConfigDescribed, lambda turn: turn.events)
+        commits = seen(directory, Commit, lambda turn: turn.effects)
+    in_force = [at for at, event in shown if event.values == {FOLLOWER_RATE: str(RATE)}]
+    begun = [at for at, commit in commits if any("asked to move" in why and name in why for why in commit.why)]
+    assert in_force
+    assert begun[0] >= in_force[0]
 
 
 @pytest.mark.parametrize("cluster", ["3_9", pytest.param("2_4", marks=pytest.mark.thorough)], indirect=True)

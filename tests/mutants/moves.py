@@ -29,6 +29,7 @@ RATE = "controller/core/reassignment/rate.py"
 GIVING_UP = "controller/core/reassignment/giving_up.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLES = "controller/core/reassignment/throttles.py"
+HELD_MOVES = "controller/core/reassignment/held_moves.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 LEDGER = "controller/core/progress/ledger.py"
 STATUS_ZNODES = "controller/core/progress/status_znodes.py"
@@ -418,6 +419,30 @@ MUTANTS = (
         " or True)",
         (unit("throttles"),),
         unseen="no simulated broker copies faster",
+    ),
+    Mutant(
+        "begins what a znode asks for before its throttle is in force",
+        HELD_MOVES,
+        "return at not in self._free",
+        "return False",
+        (unit("throttles"),),
+        unseen="no simulated broker copies faster",
+    ),
+    Mutant(
+        "takes a replica out of the list that a znode asks for and that waits for room",
+        THROTTLES,
+        " or is_waiting or self._held.is_asked_for(at, broker)",
+        " or is_waiting",
+        (unit("throttles"),),
+        unseen="it is listed again once it is added",
+    ),
+    Mutant(
+        "takes a throttle for in force that was for what a znode has asked for before",
+        HELD_MOVES,
+        "        self._forget([at for at in asking",
+        "        list([at for at in asking",
+        (unit("throttles"),),
+        unseen="few znodes ask for the same again that was cancelled",
     ),
     Mutant(
         "lets a move that needs several places be passed over for ever",

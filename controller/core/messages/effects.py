@@ -205,6 +205,7 @@ NOTICE_KINDS = (
     "stopped journal",
     "unavailable producer ids",
     "unseen throttle",
+    "unthrottled moves",
     "unknown znode",
     "unreadable znode",
     "withdrawn topic deletion",

@@ -1,17 +1,20 @@
 """Which moves have begun without a throttle of their own, and get that of the settings?
 
-Moves that a znode asks for: nothing holds these back until a throttle is in force. A move that was under way when the
-term, or the setting, began keeps what it has: someone may have taken its throttle away.
+Those that nobody asks this controller for: of replicas on a controller's id, or that another process has written into
+a topic's znode. All others wait until their throttle is in force. A move that was under way when the term, or the
+setting, began keeps what it has: someone may have taken its throttle away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from controller.core.reassignment.throttle_writes import broker_of
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+
+Ours = Callable[[TopicName], Mapping[str, int]]
 
 
 class DefaultThrottle:
@@ -35,8 +38,8 @@ class DefaultThrottle:
             for name, numbers in self._cluster.moving.items()
         }
 
-    def follow(self, changes: Changes, rate: int) -> Iterator[TopicName]:
-        """Take in what has changed; the topics of which replicas are to be listed now."""
+    def follow(self, changes: Changes, rate: int, ours: Ours) -> Iterator[TopicName]:
+        """Take in what has changed; the topics of which replicas are to be listed now. `ours` are listed already."""
         for name in changes.gone_topics:
             self._begun.pop(name, None)
             self._missing.pop(name, None)
@@ -47,10 +50,10 @@ class DefaultThrottle:
                     begun.pop(number, None)
                     continue
                 adding = self._adding(name, number)
-                new = [broker for broker in adding if broker not in begun.get(number, ())]
+                new = [f"{number}:{broker}" for broker in adding if broker not in begun.get(number, ())]
                 begun[number] = adding
-                if new:
-                    self._missing.setdefault(name, {}).update(dict.fromkeys((f"{number}:{b}" for b in new), rate))
+                if new := [entry for entry in new if entry not in ours(name)]:
+                    self._missing.setdefault(name, {}).update(dict.fromkeys(new, rate))
                     yield name
             self._begun[name] = begun
             if not begun:

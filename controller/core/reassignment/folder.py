@@ -23,10 +23,11 @@ from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments, pausing
 from controller.core.reassignment.memory import FolderMemory
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.throttles import Throttles
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.state.waiting_znodes import Door
-from controller.core.steps.change import Change
+from controller.core.steps.change import Case, Change
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import (
@@ -57,9 +58,17 @@ Older = Callable[[Zxid], bool]
 class ReassignmentFolder(TopicDuty):
     """The folder in one term. Registered only if `controller.reassignments.znodes` asks for it."""
 
-    def __init__(self, shared: Shared, memory: FolderMemory, queue: MoveQueue, is_older_than_entries: Older) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        memory: FolderMemory,
+        queue: MoveQueue,
+        throttles: Throttles,
+        is_older_than_entries: Older,
+    ) -> None:
         self._shared = shared
         self._queue = queue
+        self._throttles = throttles
         self._cluster = shared.cluster
         self._memory = memory
         self._is_older_than_entries = is_older_than_entries
@@ -76,7 +85,7 @@ class ReassignmentFolder(TopicDuty):
         self._noticed: dict[TopicPartition, Zxid] = {}
         self._is_marked = self._had_folder = False
         self._waiting: dict[PartitionId, None] = {}
-        self._held_back: dict[PartitionId, None] = {}  # by a pause, or by limits: their children ask on
+        self._held_back: dict[PartitionId, None] = {}  # by a pause, a throttle or limits: their children ask on
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
@@ -214,10 +223,11 @@ class ReassignmentFolder(TopicDuty):
             if isinstance(outcome, Refusal):
                 self._refuse(at, outcome.message or outcome.error.name, out)
                 continue
-            if isinstance(outcome, Change) and case is not None and not self._queue.may_begin(step, case, outcome):
-                assert replicas is not None  # a cancellation always may
-                self._queue.hold(step, at, replicas, Door.CHILD)
+            if isinstance(outcome, Change) and case is not None and not self._begins(step, case, replicas, outcome):
                 self._held_back[number] = None
+                if at in self._cluster.legacy:
+                    # The entry is older: it goes, instead of asking in turn with the child.
+                    step.requested[number] = None
                 continue
             if replicas is None:
                 self._queue.drop(step, at)
@@ -228,6 +238,16 @@ class ReassignmentFolder(TopicDuty):
                 step.decided[number] = None
                 self._memory.asked_by_child[at] = None
             step.requested[number] = None
+
+    def _begins(self, step: Step, case: Case, target: Replicas | None, change: Change) -> bool:
+        """Whether nothing holds a move back; first its throttle must be in force. A cancellation always begins."""
+        if target is None:
+            return self._queue.may_begin(step, case, change)
+        is_unthrottled = self._throttles.hold(case.at, target)
+        if is_unthrottled or not self._queue.may_begin(step, case, change):
+            self._queue.hold(step, case.at, target, Door.CHILD, is_unthrottled=is_unthrottled)
+            return False
+        return True
 
     def _settle_removed(self, step: Step) -> None:
         """Forget removed children of partitions that do not move: their removal means nothing."""

@@ -16,6 +16,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.reassignment import legacy_entry, pausing
 from controller.core.reassignment.memory import LegacyMemory
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.throttles import Throttles
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster
 from controller.core.state.waiting_znodes import Door
@@ -24,7 +25,7 @@ from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge
 from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
-from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress
 
@@ -38,9 +39,10 @@ SUBJECT = Subject("znode", ADDRESS.path)
 class LegacyZnode(TopicDuty):
     """Remembers the accepted entries, which are taken when the znode appears and only decrease afterwards."""
 
-    def __init__(self, shared: Shared, memory: LegacyMemory, queue: MoveQueue) -> None:
+    def __init__(self, shared: Shared, memory: LegacyMemory, queue: MoveQueue, throttles: Throttles) -> None:
         self._shared = shared
         self._queue = queue
+        self._throttles = throttles
         self._cluster = shared.cluster
         self._memory = memory
         self._czxid = self._waits_since = Zxid(-1)
@@ -129,15 +131,21 @@ class LegacyZnode(TopicDuty):
             self._refused[case.at] = outcome.message or outcome.error.name
             return None
         if isinstance(outcome, Change) and not pausing.holds_back(case, cluster, outcome):
-            if self._step is not None and not self._queue.may_begin(self._step, case, outcome):
-                self._queue.hold(self._step, case.at, target, Door.LEGACY)
-                self._say_that_entries_wait(self._step)
-                return None
-            if self._step is not None:
-                self._queue.drop(self._step, case.at)
-            self._begun.setdefault(case.at.topic, {})[case.at.partition] = None
-            return outcome
+            return outcome if self._step is None or self._begins(self._step, case, target, outcome) else None
         return None
+
+    def _begins(self, step: Step, case: Case, target: Replicas, change: Change) -> bool:
+        """Whether nothing holds an entry's move back; first its throttle must be in force."""
+        if self._throttles.hold(case.at, target):
+            self._queue.hold(step, case.at, target, Door.LEGACY, is_unthrottled=True)
+            return False
+        if not self._queue.may_begin(step, case, change):
+            self._queue.hold(step, case.at, target, Door.LEGACY)
+            self._say_that_entries_wait(step)
+            return False
+        self._queue.drop(step, case.at)
+        self._begun.setdefault(case.at.topic, {})[case.at.partition] = None
+        return True
 
     def _say_that_entries_wait(self, step: Step) -> None:
         """Once for each znode, in the log: the tool that wrote it learns nothing."""

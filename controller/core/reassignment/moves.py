@@ -259,6 +259,7 @@ class Moves(TopicDuty):
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Begin waits, and gather ends of moves that come at about the same time."""
+        self._throttles.go_on(out)
         until = self._removal.wait_for(self._letting_go, out.now)
         if until is not None:
             out.wake(PatienceOver(), until)

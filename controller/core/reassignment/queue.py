@@ -25,6 +25,7 @@ from controller.core.reassignment.places import THE_CLUSTER
 from controller.core.reassignment.queue_writes import Noted, Plan, part_writes, refused_write, without_strays
 from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
+from controller.core.reassignment.waiters import Waiters
 from controller.core.reassignment.waiting_text import asked_again, gave_up, on_its_way, overtaken, superseded
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes
@@ -55,6 +56,7 @@ class MoveQueue(TopicDuty):
         self._cluster = shared.cluster
         self._state = shared.state.waiting
         self._waiting = memory.waiting
+        self._waiters = Waiters(memory.waiting)
         self._turns = Turns(shared, memory.waiting)
         self._giving_up = GivingUp(shared, memory, self._turns.hours)
         self._leads = not shared.settings.is_observing
@@ -63,12 +65,12 @@ class MoveQueue(TopicDuty):
         self._unread: dict[TopicName, dict[PartNumber, None]] = {}
         self._strays: dict[TopicName, None] = {}
         self._flying: dict[TopicName, dict[PartitionId, None]] = {}
-        self._last_order = self._entries = 0
+        self._last_order = 0
 
     @property
     def holds_entries(self) -> bool:
-        """Whether entries of the legacy znode wait."""
-        return self._entries > 0
+        """Whether entries of the legacy znode wait for more than their throttle."""
+        return self._waiters.is_any_entry_in_line
 
     @property
     def is_on(self) -> bool:
@@ -113,7 +115,7 @@ class MoveQueue(TopicDuty):
             return change
         again = None
         if recorded is not None and recorded.to == target:
-            again, waiter = self._giving_up.accept_again(recorded, give_up_ms, wanted.weight), self._waiter(at)
+            again, waiter = self._giving_up.accept_again(recorded, give_up_ms, wanted.weight), self._waiters.of(at)
             if again == recorded or (waiter is not None and waiter.door is not Door.REQUEST):
                 return None if waiter is None or waiter.door is Door.REQUEST else Noted.IN_ZNODES
         if (refused := refused_write(at, self._state, self._cluster)) is not None:
@@ -131,7 +133,7 @@ class MoveQueue(TopicDuty):
 
     def _waits_for(self, at: TopicPartition) -> Replicas | None:
         """Where a partition waits to move, by the znode that asks for it: what is answered must have been written."""
-        waiter, recorded = self._waiter(at), self._cluster.waiting_move(at)
+        waiter, recorded = self._waiters.of(at), self._cluster.waiting_move(at)
         if waiter is not None and waiter.door is not Door.REQUEST:
             return self._asked_by(at, waiter.door)
         return None if recorded is None else recorded.to
@@ -142,7 +144,7 @@ class MoveQueue(TopicDuty):
         Only a move that is in flight according to ZooKeeper goes elsewhere at once, even where there is no room.
         """
         at, to = case.at, change.assignment
-        if to is None or not self.is_on:
+        if to is None or not (self._turns.is_on or self._waiters.is_any_in_line):
             return True
         places = self._turns.obstacles.places_of(at, to, change.state or case.state)
         if places and THE_CLUSTER not in self._turns.room.in_flight(at):
@@ -155,14 +157,24 @@ class MoveQueue(TopicDuty):
         self._turns.room.reserve(at, places)
         return True
 
-    def hold(self, step: Step, at: TopicPartition, target: Replicas, door: Door) -> None:
-        """Let a move wait that a znode asks for which stays; what a client asked for before is superseded."""
-        waiter = self._waiter(at)
+    def hold(
+        self, step: Step, at: TopicPartition, target: Replicas, door: Door, *, is_unthrottled: bool = False
+    ) -> None:
+        """Let a move wait that a znode asks for which stays; what a client asked for before is superseded.
+
+        `is_unthrottled`: it waits for its throttle, and stands in a line only when that is in force.
+        """
+        waiter = self._waiters.of(at)
         self.overrule(step, at, target, door)
         if waiter is None or (waiter.to, waiter.door) != (target, door):
             self._last_order += 1
             self._forget(at)
-            self._remember(at, Waiter(target, self._last_order, door))
+            self._waiters.remember(at, Waiter(target, self._last_order, door))
+        if is_unthrottled:
+            self._turns.forget(at)
+            self._waiters.unthrottled[at] = None
+            return
+        self._waiters.unthrottled.pop(at, None)
         if at not in self._turns.called and at not in self._turns:
             self._turns.stand(at)
 
@@ -250,20 +262,20 @@ class MoveQueue(TopicDuty):
                 if n not in listed_now:
                     self._forget(TopicPartition(name, n))
             for n, move in sorted(listed_now.items(), key=lambda held: held[1].order):
-                at, waiter = TopicPartition(name, n), self._waiter(TopicPartition(name, n))
+                at, waiter = TopicPartition(name, n), self._waiters.of(TopicPartition(name, n))
                 self._last_order = max(self._last_order, move.order)
                 if part_of(n) != number or (waiter is not None and waiter.door is not Door.REQUEST):
                     continue
                 recorded = Waiter(move.to, move.order, Door.REQUEST, move.weight)
                 if waiter != recorded:
                     self._forget(at)
-                    self._remember(at, recorded)
+                    self._waiters.remember(at, recorded)
                     self._turns.stand(at)
                 self._giving_up.wait(at, move)
 
     def _look_at_door(self, at: TopicPartition, door: Door) -> None:
         """Forget a move whose znode asks for it no longer."""
-        waiter = self._waiter(at)
+        waiter = self._waiters.of(at)
         if waiter is None or waiter.door is not door:
             return
         if self._asked_by(at, door) != waiter.to:
@@ -292,13 +304,13 @@ class MoveQueue(TopicDuty):
             self._flying[at.topic].pop(at.partition, None)
             if not self._flying[at.topic]:
                 del self._flying[at.topic]
-        waiter = self._waiter(at)
+        waiter = self._waiters.of(at)
         if waiter is None:
             return
         has_begun = held is not None and held.assignment.target == waiter.to and waiter.door is not Door.REQUEST
         if topic is None or has_begun:
             self._forget(at)
-        else:
+        elif at not in self._waiters.unthrottled:
             self._turns.stand(at)
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
@@ -455,7 +467,7 @@ class MoveQueue(TopicDuty):
         for at in plan.begun:
             self._see(at)
             self._turns.room.release(at)
-            waiter = self._waiter(at)
+            waiter = self._waiters.of(at)
             if waiter is not None and waiter.door is Door.REQUEST and self._cluster.waiting_move(at) is None:
                 self._forget(at)
 
@@ -469,23 +481,10 @@ class MoveQueue(TopicDuty):
 
     # ---- who waits ------------------------------------------------------------------------------------------
 
-    def _waiter(self, at: TopicPartition) -> Waiter | None:
-        of_topic = self._waiting.get(at.topic)
-        return None if of_topic is None else of_topic.get(at.partition)
-
-    def _remember(self, at: TopicPartition, waiter: Waiter) -> None:
-        self._waiting.setdefault(at.topic, {})[at.partition] = waiter
-        self._entries += waiter.door is Door.LEGACY
-
     def _forget(self, at: TopicPartition) -> None:
         self._turns.forget(at)
         self._giving_up.forget(at)
-        of_topic = self._waiting.get(at.topic)
-        if of_topic is not None:
-            gone = of_topic.pop(at.partition, None)
-            self._entries -= gone is not None and gone.door is Door.LEGACY
-            if not of_topic:
-                del self._waiting[at.topic]
+        self._waiters.forget(at)
 
     def held_up(self) -> tuple[str, ...]:
         """What in the cluster keeps moves from beginning."""

@@ -14,16 +14,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
+from controller.core.reassignment.asked_throttle import AskedThrottle
 from controller.core.reassignment.barrier import FIXED_S, PATIENCE_S, Barrier
 from controller.core.reassignment.default_throttle import DefaultThrottle
-from controller.core.reassignment.throttle_rules import Wish, broker_wish, raised, topic_wish
+from controller.core.reassignment.held_moves import HeldMoves
+from controller.core.reassignment.receiving_rates import ReceivingRates
+from controller.core.reassignment.throttle_rules import Wish, broker_wish, topic_wish
 from controller.core.reassignment.throttle_writes import (
     broker_of,
+    named,
     reason,
     record_of,
     record_writes,
@@ -58,9 +62,9 @@ from zk_layout.znodes.throttles import (
 
 # Each change of a list makes every broker read it again.
 SPACING_S = 1.0
-RAMP_STEP_S = 1.0
 AT_ONCE = 100
 YIELDED = "changed throttle"
+UNTHROTTLED = "unthrottled moves"
 
 Fail = Callable[[CallId, str, Outbox], None]
 Start = Callable[[CallId, Outbox], None]
@@ -68,39 +72,6 @@ Start = Callable[[CallId, Outbox], None]
 
 class ThrottlesDue(Alarm, frozen=True):
     """A throttle is in force by now, or a list may be changed again."""
-
-
-class _Asked(Struct, eq=False):
-    """A request whose moves are to be throttled, until it has its answer.
-
-    Shape:
-        `targets` are those of its parts that are not decided yet, without those in `superseded`, which a later request
-        has decided otherwise. `missing` are the topics and brokers whose settings are not written yet. Of the brokers
-        in `unseen` it is not known that their new rate is in force; each is waited for until its time at the latest.
-        Whatever they show, its moves do not begin before `begins_at`.
-    """
-
-    targets: dict[TopicPartition, Replicas | None]
-    lists: dict[TopicName, dict[str, int]]
-    missing: dict[Throttled, None]
-    unseen: dict[BrokerId, float] = field(default_factory=dict)
-    begins_at: float = -inf
-    has_begun: bool = False
-    superseded: dict[TopicPartition, None] = field(default_factory=dict)
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether all its lists are written."""
-        return not any(isinstance(of, str) for of in self.missing)
-
-
-class _Ramp(Struct):
-    """A rate that rises by the same step every second; while it `waits`, the next one is not due yet."""
-
-    target: int
-    step: int
-    next_at: float
-    waits: bool = False
 
 
 class _Memo(Struct, frozen=True, eq=False):
@@ -128,11 +99,12 @@ class Throttles(Duty):
         # No broker is older than the protocol between them; a rate is shown from 2.8 on, as topics have ids.
         self._barrier = Barrier(shared.cluster, do_brokers_show=shared.settings.assigns_topic_ids)
         self._default = DefaultThrottle(shared.cluster)
-        self._asked: dict[CallId, _Asked] = {}
+        self._held = HeldMoves(shared.cluster)
+        self._batches = 0
+        self._asked: dict[CallId, AskedThrottle] = {}
         self._due: dict[Throttled, None] = {}
         self._lists: dict[TopicName, Mapping[str, int]] = {}
-        self._rates: dict[BrokerId, dict[TopicName, int]] = {}
-        self._ramps: dict[BrokerId, _Ramp] = {}
+        self._rates = ReceivingRates()
         self._unlisted: dict[TopicName, None] = {}
         self._written_at: dict[TopicName, float] = {}
         self._alarm_at: float | None = None
@@ -152,18 +124,54 @@ class Throttles(Duty):
         lists: dict[TopicName, dict[str, int]] = {}
         for wanted in request.reassignments:
             name = wanted.topic_partition.topic
-            for broker in self._receivers(wanted):
+            for broker in self._receivers(wanted.topic_partition, wanted.replicas or ()):
                 entry = f"{wanted.topic_partition.partition}:{broker}"
                 if request.throttle is not None or entry not in self._ours(name):
                     lists.setdefault(name, {})[entry] = rate
         if not lists:
             return False
-        missing: dict[Throttled, None] = dict.fromkeys(lists)
-        missing |= {broker_of(entry): None for listed in lists.values() for entry in listed}
         targets = {wanted.topic_partition: wanted.replicas for wanted in request.reassignments}
-        self._asked[call] = _Asked(targets, lists, missing)
-        self._due.update(self._asked[call].missing)
+        self._ask(call, AskedThrottle(targets, lists, {}))
         return True
+
+    def hold(self, at: TopicPartition, target: Replicas) -> bool:
+        """Hold a move that a znode asks for until its throttle is in force; return whether it is held now.
+
+        Its partition is due as soon as it may begin.
+        """
+        settings = self._shared.settings
+        if settings.moves_throttle is None or settings.is_observing:
+            return False
+        return any(True for _ in self._receivers(at, target)) and self._held.hold(at, target)
+
+    def go_on(self, out: Outbox) -> None:
+        """See to it that the throttles of moves that are held now are asked for: a step comes after that in a turn."""
+        if self._held.is_any_new:
+            out.wake(Again(), out.now)
+
+    def _ask_for_held(self, out: Outbox) -> None:
+        """Ask for the throttles of moves that are held since the last turn, as if one request had asked for them."""
+        new, rate = self._held.take_new(), self._shared.settings.moves_throttle
+        if not new:
+            return
+        lists = {} if rate is None else self._entries_of(new, rate)
+        self._batches += 1
+        self._ask(CallId(-self._batches), AskedThrottle({}, lists, {}, held=new))
+        self._wake(out.now, out)
+
+    def _entries_of(self, moves: Mapping[TopicPartition, Replicas], rate: int) -> dict[TopicName, dict[str, int]]:
+        """What is to be listed; what is listed already keeps the rate of the request that it is of."""
+        lists: dict[TopicName, dict[str, int]] = {}
+        for at, target in moves.items():
+            for entry in (f"{at.partition}:{broker}" for broker in self._receivers(at, target)):
+                lists.setdefault(at.topic, {})[entry] = self._ours(at.topic).get(entry, rate)
+        return lists
+
+    def _ask(self, call: CallId, asked: AskedThrottle) -> None:
+        asked.missing.update(dict.fromkeys(asked.lists))
+        asked.missing.update({broker_of(entry): None for listed in asked.lists.values() for entry in listed})
+        self._asked[call] = asked
+        self._due.update(asked.missing)
 
     def take(self, call: CallId, at: TopicPartition) -> bool:
         """Take in that a part is being decided; return whether a later request has overruled it meanwhile."""
@@ -183,13 +191,13 @@ class Throttles(Duty):
                 is_any = True
         return is_any
 
-    def _receivers(self, wanted: PartitionReassignment) -> Iterator[BrokerId]:
-        held = self._cluster.partition(wanted.topic_partition)
+    def _receivers(self, at: TopicPartition, target: Replicas) -> Iterator[BrokerId]:
+        held = self._cluster.partition(at)
         if held is None:
             return
         in_sync = () if held.state is None else held.state.isr
         settled = [r for r in held.assignment.replicas if r not in held.assignment.adding]
-        yield from (r for r in wanted.replicas or () if r >= 0 and r not in settled and r not in in_sync)
+        yield from (r for r in target if r >= 0 and r not in settled and r not in in_sync)
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
@@ -199,20 +207,24 @@ class Throttles(Duty):
         if default is not None and changes.is_beginning:
             self._default.begin()
         elif default is not None and not self._shared.settings.is_observing:
-            self._due.update(dict.fromkeys(self._default.follow(changes, default)))
+            self._due.update(dict.fromkeys(self._default.follow(changes, default, self._ours)))
         if changes.is_beginning:
             self._due.update(dict.fromkeys(records))
             self._unlisted = {of: None for of in records if isinstance(of, str)}
         self._due.update(self._znodes.take_changed())
-        for call, asked in tuple(self._asked.items()):
-            if not self._shared.requests.is_open(call):
-                del self._asked[call]
-                self._due.update(dict.fromkeys(asked.lists))
-                self._due.update(asked.missing)  # another request's rate may have waited for its lists
+        for call in tuple(self._asked):
+            if call > 0 and not self._shared.requests.is_open(call):
+                self._end(call)
         if records:
             for name in (*changes.partitions, *changes.gone_topics, *changes.waiting):
                 if name in records:
                     self._due[name] = None
+
+    def _end(self, call: CallId) -> None:
+        """Forget a request that has its answer, or a batch that may begin."""
+        asked = self._asked.pop(call)
+        self._due.update(dict.fromkeys(asked.lists))
+        self._due.update(asked.missing)  # another request's rate may have waited for its lists
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Throttle what begins from now on, if the settings say so now."""
@@ -231,7 +243,8 @@ class Throttles(Duty):
     def announce(self, changes: Changes, out: Outbox) -> None:
         """Let the moves begin whose throttle is in force by now."""
         self._wake(self._barrier.ask(out), out)
-        for call, asked in self._asked.items():
+        self._due.update(dict.fromkeys(self._held.follow(changes)))
+        for call, asked in tuple(self._asked.items()):
             if asked.has_begun or asked.missing:
                 continue
             begins_at = asked.begins_at
@@ -242,20 +255,27 @@ class Throttles(Duty):
                 begins_at = max(begins_at, until)
             if begins_at > out.now:
                 self._wake(begins_at, out)
+            elif asked.held:
+                self._free(call)
             elif self._start is not None:
                 asked.has_begun = True
                 self._start(call, out)
+
+    def _free(self, call: CallId) -> None:
+        for at in self._held.free(self._asked[call].held.items()):
+            self._shared.agenda.add(at.topic, (at.partition,))
+        self._end(call)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Propose the settings that are due."""
         if self._shared.settings.is_observing:
             return ()
-        for broker, ramp in self._ramps.items():
-            if ramp.waits and ramp.next_at <= out.now:
-                ramp.waits = False
+        self._ask_for_held(out)
+        for broker, next_at in self._rates.rising(out.now):
+            if next_at <= out.now:
                 self._due[broker] = None
-            elif ramp.waits:
-                self._wake(ramp.next_at, out)
+            else:
+                self._wake(next_at, out)
         topics = [of for of in self._due if isinstance(of, str) and not self._is_too_early(of, out)]
         proposals = [self._proposal(name, out) for name in islice(topics, AT_ONCE)]
         # Which rates are needed is known only once all lists are.
@@ -290,7 +310,7 @@ class Throttles(Duty):
         kept = self._znodes.records.get(of)
         record = None if kept is None else kept.value
         if kept is not None and record is None:
-            self._refuse(calls, f"{record_of(of).path} is malformed; repair it first", out)
+            self._refuse(of, calls, f"{record_of(of).path} is malformed; repair it first", out)
             return None
         if not calls and self._is_as_wanted(of, record, out.now):
             self._znodes.forget(settings_of(of))
@@ -303,7 +323,7 @@ class Throttles(Duty):
             return None
         self._znodes.forget(settings_of(of))  # they are read again before the next write: others change them, too
         if isinstance(settings.value, Malformed):
-            self._refuse(calls, f"{settings.address.path} cannot be read: {settings.value.reason}", out)
+            self._refuse(of, calls, f"{settings.address.path} cannot be read: {settings.value.reason}", out)
             return None
         return self._written(of, settings, calls, out)
 
@@ -336,14 +356,14 @@ class Throttles(Duty):
             asked.update(self._default.missing(of))
             return topic_wish(record, config.get(FOLLOWER_REPLICAS), self._lists.get(of, {}), asked)
         assert record is None or isinstance(record, ThrottledBroker)
-        return broker_wish(record, config.get(FOLLOWER_RATE), self._rate_now(of, record, now), is_asked=bool(calls))
+        return broker_wish(record, config.get(FOLLOWER_RATE), self._rates.now(of, record, now), is_asked=bool(calls))
 
     def _is_as_wanted(self, of: Throttled, record: ThrottledTopic | ThrottledBroker | None, now: float) -> bool:
         """Whether nothing has to be written, as far as our record says."""
         if isinstance(of, str):
             wanted = self._lists.get(of, {})
             return record is None if not wanted else isinstance(record, ThrottledTopic) and record.ours == wanted
-        rate = self._rate_now(of, record if isinstance(record, ThrottledBroker) else None, now)
+        rate = self._rates.now(of, record if isinstance(record, ThrottledBroker) else None, now)
         if rate is None or not isinstance(record, ThrottledBroker):
             return record is None and (rate is None or of not in self._default.unrated)
         return record.ours is None or broker_wish(record, record.ours, rate, is_asked=False).record == record
@@ -374,7 +394,8 @@ class Throttles(Duty):
             broker = broker_of(entry)
             lowest[broker] = min(rate, lowest.get(broker, rate))
         for broker in {**dict.fromkeys(map(broker_of, self._lists.get(name, ()))), **lowest}:
-            self._note_rate(broker, name, lowest.get(broker))
+            if self._rates.note(broker, name, lowest.get(broker)):
+                self._due[broker] = None
         self._lists[name] = listed
         if not listed:
             del self._lists[name]
@@ -382,33 +403,6 @@ class Throttles(Duty):
     def _ours(self, name: TopicName) -> Mapping[str, int]:
         kept = self._znodes.records.get(name)
         return kept.value.ours if kept is not None and isinstance(kept.value, ThrottledTopic) else {}
-
-    def _note_rate(self, broker: BrokerId, name: TopicName, rate: int | None) -> None:
-        rates = self._rates.setdefault(broker, {})
-        if rates.get(name) != rate:
-            self._due[broker] = None
-        if rate is not None:
-            rates[name] = rate
-        else:
-            rates.pop(name, None)
-        if not rates:
-            del self._rates[broker]
-
-    def _rate(self, broker: BrokerId) -> int | None:
-        return min(self._rates.get(broker, {}).values(), default=None)
-
-    def _rate_now(self, broker: BrokerId, record: ThrottledBroker | None, now: float) -> int | None:
-        """The rate for the next second: a lower one at once, a higher one in steps from the rate that is recorded."""
-        target, ours = self._rate(broker), None if record is None else record.ours
-        step = None if target is None else raised(ours, target)
-        if target is None or ours is None or step is None:
-            self._ramps.pop(broker, None)
-            return target
-        ramp = self._ramps.get(broker)
-        if ramp is None or ramp.target != target:
-            ramp = _Ramp(target, step, now) if ramp is None else _Ramp(target, step, ramp.next_at, ramp.waits)
-            self._ramps[broker] = ramp
-        return int(ours) if ramp.next_at > now else min(target, int(ours) + ramp.step)
 
     def _is_needed(self, name: TopicName, entry: str) -> bool:
         """Whether a replica still receives, or waits to."""
@@ -420,7 +414,8 @@ class Throttles(Duty):
         if held.state is not None and broker in held.state.isr:
             return False
         waiting = self._cluster.waiting_move(at)
-        return broker in held.assignment.adding or (waiting is not None and broker in waiting.to)
+        is_waiting = waiting is not None and broker in waiting.to
+        return broker in held.assignment.adding or is_waiting or self._held.is_asked_for(at, broker)
 
     # ---- what became of it ----------------------------------------------------------------------------------
 
@@ -432,14 +427,14 @@ class Throttles(Duty):
             case Accepted():
                 if isinstance(memo.of, str):
                     self._written_at[memo.of] = out.now
-                if not isinstance(memo.of, str) and (ramp := self._ramps.get(memo.of)) is not None:
-                    ramp.next_at, ramp.waits = out.now + RAMP_STEP_S, True
+                else:
+                    self._rates.written(memo.of, out.now)
                 self._note_written(memo, out)
             case Refused(is_waiting=True):
-                self._refuse(memo.calls, f"ZooKeeper refuses to write {settings_of(memo.of).path}", out)
+                self._refuse(memo.of, memo.calls, f"ZooKeeper refuses to write {settings_of(memo.of).path}", out)
                 return
             case Unwritable(message):
-                self._refuse(memo.calls, message, out)
+                self._refuse(memo.of, memo.calls, message, out)
                 return
             case _:
                 pass
@@ -455,13 +450,17 @@ class Throttles(Duty):
         self._note_default(memo.of, memo.begun)
         of, waiting = memo.of, [self._asked[call] for call in memo.calls if call in self._asked]
         for asked in waiting:
-            asked.missing.pop(of, None)
-            if isinstance(of, str) and asked.is_listed:
-                self._due.update(asked.missing)
-            if not asked.missing:
-                self._wake(out.now, out)
+            self._done_with(of, asked, out)
         if not isinstance(of, str) and self._cluster.is_registered(of):
             self._await(of, memo.value, waiting, out.now)
+
+    def _done_with(self, of: Throttled, asked: AskedThrottle, out: Outbox) -> None:
+        """Go on to what else a request needs; `of` is as it needs it, or cannot be."""
+        asked.missing.pop(of, None)
+        if isinstance(of, str) and asked.is_listed:
+            self._due.update(asked.missing)
+        if not asked.missing:
+            self._wake(out.now, out)
 
     def _note_default(self, of: Throttled, listed: Collection[str]) -> None:
         """A list, or a rate, is as moves need it that have begun without a throttle."""
@@ -471,7 +470,7 @@ class Throttles(Duty):
             self._default.written(of, tuple(listed))
             self._due.update(dict.fromkeys(self._default.unrated))
 
-    def _await(self, broker: BrokerId, value: str | None, waiting: Collection[_Asked], now: float) -> None:
+    def _await(self, broker: BrokerId, value: str | None, waiting: Collection[AskedThrottle], now: float) -> None:
         """Wait until a broker has read its settings, which it shows by a new rate."""
         if value is not None and waiting:
             self._barrier.expect(broker, value, now)
@@ -483,7 +482,12 @@ class Throttles(Duty):
             else:
                 asked.unseen[broker] = now + PATIENCE_S
 
-    def _refuse(self, calls: Collection[CallId], why: str, out: Outbox) -> None:
+    def _refuse(self, of: Throttled, calls: Collection[CallId], why: str, out: Outbox) -> None:
+        """Refuse requests whose throttle cannot be set; what znodes ask for begins without."""
         for call in calls:
-            if self._fail is not None:
+            asked = self._asked.get(call)
+            if asked is not None and asked.held:
+                out.notice(UNTHROTTLED, f"what znodes ask to move for {named(of)} begins without a throttle: {why}")
+                self._done_with(of, asked, out)
+            elif self._fail is not None:
                 self._fail(call, f"nothing was moved, because the throttle cannot be set: {why}", out)

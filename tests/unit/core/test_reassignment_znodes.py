@@ -7,6 +7,7 @@ import pytest
 from controller.core.messages.effects import Delete
 from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.reassignment.queue import MoveQueue
+from controller.core.reassignment.throttles import Throttles
 from controller.core.steps.draft import Draft
 from controller.core.steps.step import Step
 from tests.scenarios.commands import _state
@@ -328,7 +329,7 @@ def test_what_a_child_asks_for_outlives_a_crash_between_the_parts_of_its_decisio
 def test_a_child_waits_for_a_topic_that_may_not_be_read_and_goes_when_that_is_gone() -> None:
     term, topic = Term("1,2"), TopicAddress(AT.topic)
     queue = MoveQueue(term.shared, term.memory.queue)
-    folder = ReassignmentFolder(term.shared, term.memory.folder, queue, lambda _: False)
+    folder = ReassignmentFolder(term.shared, term.memory.folder, queue, Throttles(term.shared), lambda _: False)
     term.state.refuse(topic.path, "no authentication", topic)
     child = ReassignmentAddress(*AT)
     term.fold(present(child, Reassignment(ids("1,2")), Stat(Zxid(10), Zxid(10), ZnodeVersion(0))))
@@ -351,7 +352,7 @@ def test_a_child_that_was_removed_while_its_topic_was_unreadable_cancels_only_a_
     """A controller that ignores the folder may have begun another move before."""
     term, topic, child = Term("1,2,3"), TopicAddress(AT.topic), ReassignmentAddress(*AT)
     queue = MoveQueue(term.shared, term.memory.queue)
-    folder = ReassignmentFolder(term.shared, term.memory.folder, queue, lambda _: False)
+    folder = ReassignmentFolder(term.shared, term.memory.folder, queue, Throttles(term.shared), lambda _: False)
     stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
     term.state.refuse(topic.path, "no permission", topic)
     term.fold(present(child, Reassignment(ids(asked_for)), stat))

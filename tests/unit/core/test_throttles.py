@@ -288,17 +288,170 @@ def test_a_throttle_of_its_own_counts_and_is_kept_when_asked_again_without() -> 
     assert settings(play, "brokers/3") == {FOLLOWER_RATE: "9000000"}
 
 
-def test_a_move_that_a_znode_asks_for_begins_and_is_throttled_then() -> None:
-    play = Play(*BY_SETTING, "elect")
+ENTRY = "legacy orders-0=3,2"
+CHILDREN = "set keeps_reassignment_znodes=true"
+CHILD = 'znode /admin/reassignments/orders-0 {"version":1,"assignment":[3,2]}'
 
-    play.do("legacy orders-0=3,2 orders-1=4,2")
+
+def held(ask: str = ENTRY, *before: str) -> Play:
+    """A move that a znode asks for, and whose broker does not show its rate yet."""
+    return Play(*BY_SETTING, *before, "shown 3 7", "shown 4 7", "elect", ask, "time +2s")
+
+
+@pytest.mark.parametrize("ask", [ENTRY, CHILD])
+def test_a_move_that_a_znode_asks_for_begins_once_its_throttle_is_in_force(ask: str) -> None:
+    play = held(ask, CHILDREN)
+
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3"}
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+    assert not is_moving(play)
+    assert some(play.do("ask list"), "answer orders-0 replicas=[1, 2] adding=[3]")
+
+    play.do("shown 3 written", "time +1s")
+    assert is_moving(play)
+    play.do(*OVER)
+    assert_nothing_is_left(play)
+
+
+def test_a_move_that_a_znode_asks_for_waits_for_no_broker_for_good() -> None:
+    play = held()
+
+    play.do("time +12s")
+    assert not is_moving(play)
+    said = play.do("time +1s")
 
     assert is_moving(play)
-    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:4"}
+    assert some(said, "(unseen throttle) broker 3 has not shown its new rate of 5000000 bytes/s within 15 s")
+
+
+def test_to_a_broker_that_is_down_an_entry_begins_at_once() -> None:
+    play = Play(*BY_SETTING, "shown 3 7", "elect", "broker 3 dies")
+
+    play.do(ENTRY, "time +1s")
+
+    assert is_moving(play)
     assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
-    assert settings(play, "brokers/4") == {FOLLOWER_RATE: "5000000"}
-    play.do("isr orders-1 1,2,4", *OVER)
+
+
+def test_all_entries_get_their_throttle_together() -> None:
+    play = held("legacy orders-0=3,2 orders-1=4,2 users-0=3,2", "topic users 0=1,2")
+    assert version_of(play) == 0
+
+    play.do("shown 3 written", "shown 4 written", "time +1s")
+
+    assert play.data("/admin/reassign_partitions") is not None
+    for name in ("orders", "users"):
+        assert '"adding_replicas":{"0":[3]' in str(play.data(f"/brokers/topics/{name}"))
+    play.do("isr orders-0 1,2,3", "isr orders-1 1,2,4", "isr users-0 1,2,3", "time +5s")
     assert_nothing_is_left(play)
+    assert play.data("/admin/reassign_partitions") is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "ending"),
+    [
+        (ENTRY, "ask cancel orders-0"),
+        (ENTRY, "ask reassign orders-0 to=1,2"),
+        (ENTRY, "delete topic orders"),
+        (CHILD, "remove /admin/reassignments/orders-0"),
+    ],
+)
+def test_what_is_not_asked_for_any_more_does_not_begin_and_leaves_no_throttle(ask: str, ending: str) -> None:
+    play = held(ask, CHILDREN)
+
+    play.do(ending, "time +20s")
+
+    assert "3" not in str(play.data("/brokers/topics/orders")).partition('"partitions"')[2]
+    assert_nothing_is_left(play)
+
+
+def test_a_child_that_asks_for_something_else_is_throttled_there() -> None:
+    play = held(CHILD, CHILDREN)
+
+    play.do(CHILD.replace("3", "4"), "shown 3 written", "time +2s")
+    assert not is_moving(play)
+    play.do("shown 4 written", "time +2s")
+
+    assert '"adding_replicas":{"0":[4]}' in str(play.data("/brokers/topics/orders"))
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:4"}
+    assert settings(play, "brokers/3") == {}
+
+
+@pytest.mark.parametrize(
+    ("ask", "ending"),
+    [(CHILD, ("broker 3 dies",)), (ENTRY, ("elect 101", "remove /admin/reassign_partitions"))],
+)
+def test_what_is_refused_or_removed_before_it_begins_leaves_no_throttle(ask: str, ending: tuple[str, ...]) -> None:
+    play = held(ask, CHILDREN)
+
+    play.do(*ending, "time +20s")
+
+    assert not is_moving(play)
+    assert_nothing_is_left(play)
+
+
+def test_a_child_that_waits_for_its_throttle_overrules_an_older_entry() -> None:
+    play = held(ENTRY, CHILDREN)
+
+    play.do(CHILD.replace("3", "4"), "time +1s")
+    assert play.data("/admin/reassign_partitions") is None
+    play.do("shown 3 written", "shown 4 written", "time +2s")
+
+    assert '"adding_replicas":{"0":[4]}' in str(play.data("/brokers/topics/orders"))
+    play.do("isr orders-0 1,2,4", "time +5s")
+    assert_nothing_is_left(play)
+
+
+def test_what_is_asked_for_again_after_it_was_taken_back_waits_again() -> None:
+    play = held(CHILD, CHILDREN)
+
+    play.do("remove /admin/reassignments/orders-0", "time +20s", CHILD, "time +2s")
+    assert not is_moving(play)
+    play.do("shown 3 written", "time +2s")
+
+    assert is_moving(play)
+
+
+def test_a_successor_does_not_know_what_is_in_force_and_waits_again() -> None:
+    play = held()
+
+    play.do("elect 101", "time +4s")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3"}
+    assert not is_moving(play)
+    play.do("time +1s")
+
+    assert is_moving(play)
+
+
+@pytest.mark.parametrize("path", ["/config/topics/orders", "/config/brokers/3"])
+def test_an_entry_whose_throttle_cannot_be_set_begins_without(path: str) -> None:
+    play = Play(*BY_SETTING, f"refuse {path}", "elect")
+
+    said = play.do(ENTRY, "time +60s")
+
+    assert some(said, "(unthrottled moves) what znodes ask to move for", "begins without a throttle", path)
+    assert is_moving(play)
+    play.do(f"allow {path}", "isr orders-0 1,2,3", "time +60s")
+    assert_nothing_is_left(play)
+
+
+def test_an_entry_that_waits_for_room_stays_listed() -> None:
+    play = Play("set moves_at_once=1", *BY_SETTING, "elect")
+
+    play.do("legacy orders-0=3,2 orders-1=4,2", "time +10s", "elect 101", "time +10s")
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "0:3,1:4"}
+    play.do("isr orders-0 1,2,3", "time +20s")
+
+    assert '"adding_replicas":{"1":[4]}' in str(play.data("/brokers/topics/orders"))
+    assert settings(play, "topics/orders") == {FOLLOWER_REPLICAS: "1:4"}
+
+
+def test_without_the_setting_a_znode_is_obeyed_at_once() -> None:
+    play = Play(*CLUSTER, "elect")
+
+    play.do(ENTRY)
+
+    assert is_moving(play)
 
 
 def test_a_second_move_of_a_topic_by_a_znode_joins_its_list() -> None:
