@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from tests.mutants import brokers, challenges, elections, moves, observing, rights, standing, topics, turns
+from tests.mutants import (
+    brokers,
+    challenges,
+    elections,
+    moves,
+    observing,
+    requests,
+    rights,
+    standing,
+    topics,
+    turns,
+    waiting,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *elections.MUTANTS,
     *moves.MUTANTS,
+    *waiting.MUTANTS,
+    *requests.MUTANTS,
     *brokers.MUTANTS,
     *topics.MUTANTS,
     *turns.MUTANTS,

@@ -205,7 +205,7 @@ class RequestLedger:
         self.orphans.pop(at, None)
         for earlier in tuple(self._of.get(at, ())):
             outcome = _overridden(earlier.entries[at], entry) if _may_override(asked, earlier, at) else None
-            if outcome is not None:
+            if outcome is not None and not self._is_in_force(at, earlier.entries[at]):
                 self._settle(at, earlier, outcome, None, now_ms)
         if entry.outcome is None:
             asked.unfinished += 1
@@ -216,6 +216,16 @@ class RequestLedger:
         self.see(at, self._cluster.partition(at), now_ms)
         if self._cluster.waiting_move(at) is None:
             self.left_queue(at, now_ms)  # before all of the request was granted, or an earlier term wrote that it waits
+        elif entry.outcome is None and entry.waits_in is not None and not self._is_in_force(at, entry):
+            self._settle(at, asked, SUPERSEDED, None, now_ms)
+
+    def _is_in_force(self, at: TopicPartition, entry: Entry) -> bool:
+        """Whether a partition moves, or waits to move, as an entry says: what was granted after that shows there."""
+        if entry.waits_in is not None:
+            waiting = self._cluster.waiting_move(at)
+            return waiting is not None and waiting.to == entry.replicas
+        held = self._cluster.partition(at)
+        return held is not None and held.assignment.is_moving and held.assignment.target == entry.replicas
 
     def _record(self, asked: OpenRequest, at: TopicPartition, entry: Entry) -> None:
         topic, sizes = entry.granted_in, self._recorded_in

@@ -204,6 +204,7 @@ def test_an_entry_never_waits_behind_a_move() -> None:
 def test_a_cancellation_ends_the_wait_and_is_done_at_once() -> None:
     book = Book()
     request = book.waiting()
+    book.queue(WaitingMoves(CREATED, {}, None))
 
     cancellation = book.request(Entry(HERE.replicas, is_cancel=True))
 
@@ -275,6 +276,41 @@ def test_what_was_granted_in_a_topic_is_recorded_and_ends_there_when_the_topic_i
     assert came_to(request) == {"deleted": 1}
     assert request.recording is not None
     assert request.recording.parts[0][AT.topic].czxid == CREATED
+
+
+LATER = ids("4,2")
+WAITS_IN = TopicIdentity(CREATED, None)
+
+
+@pytest.mark.parametrize(
+    ("late", "late_comes_to"),
+    [
+        (Entry(TARGET), "cancelled"),
+        (Entry(TARGET, waits_in=WAITS_IN), "superseded"),
+        (Entry(HERE.replicas, True), "completed"),
+    ],
+)
+def test_what_was_granted_before_a_move_that_waits_does_not_end_the_wait_when_its_request_has_its_answer_afterwards(
+    late: Entry, late_comes_to: str
+) -> None:
+    book = Book()
+    waiting = book.request(Entry(LATER, waits_in=WAITS_IN))
+
+    request = book.registered(late)
+
+    assert came_to(request) == {late_comes_to: 1}
+    assert came_to(waiting) == {"waiting": 1}
+    assert book.ledger.waiting == {AT.topic: {AT.partition: None}}
+
+
+def test_what_was_granted_before_a_move_that_is_under_way_does_not_supersede_it() -> None:
+    book = Book()
+    book.says(toward(HERE, LATER))
+    under_way = book.registered(Entry(LATER))
+
+    late = book.registered(Entry(TARGET))
+
+    assert (came_to(late), came_to(under_way)) == ({"superseded": 1}, {"in progress": 1})
 
 
 def test_in_a_tree_that_was_copied_a_topic_is_known_by_its_id() -> None:
