@@ -115,7 +115,9 @@ def test_the_standby_takes_over_from_a_killed_container_and_moves_a_partition(
         zookeeper.create("/admin/reassign_partitions", json.dumps(move).encode())
         wait_until(lambda: not zookeeper.exists("/admin/reassign_partitions"), "the move was over", 60)
         moved = state(zookeeper, "orders")
-        assert (moved["leader"], moved["isr"], moved["controller_epoch"]) == (2, [2], before + 1)
+        # A broker's own controller may have led for a moment, if the machine was busy when the session ended.
+        assert (moved["leader"], moved["isr"], moved["controller_epoch"]) == (2, [2], epoch(zookeeper))
+        assert (holder(zookeeper), epoch(zookeeper) > before) == (902, True)
 
         # What the Dockerfile and docs/operations.md say to run in a container, and to end it.
         asked = standby.exec(["kafka-zk-controller", "status"])
