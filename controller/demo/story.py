@@ -86,16 +86,16 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
     return OK if report.passed else FAILED
 
 
-class _Interrupted(BaseException):
+class _Interrupted(SystemExit):
     """A signal asked the demo to stop.
 
-    Not KeyboardInterrupt: once that has passed through exec(), which dataclasses and named tuples use during import,
-    CPython ends by SIGINT at exit even if it was caught.
+    An event loop swallows all but SystemExit and KeyboardInterrupt. Not the latter: once it has passed through exec(),
+    which dataclasses and named tuples use during import, CPython ends by SIGINT at exit even if it was caught.
     """
 
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    raise _Interrupted
+    raise _Interrupted(INTERRUPTED)
 
 
 def _tell(options: DemoOptions, narrator: Narrator) -> tuple[Report, str]:

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.messages.replies import TopicConfig, TopicsCreated
+from controller.core.messages.replies import ConfigSource, TopicConfig, TopicsCreated
 from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.lab.asking import controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
-from tests.cluster.replica import Replica
+from tests.cluster.replica import Replica, wait_until
 from tests.cluster.walk import OFTEN, VERSIONS
 from tests.equipment.any_request import ask
 from zk_layout.ids import TopicName
 
 KIP_525 = 5
+SMALL = TopicConfig("segment.bytes", "1048576", ConfigSource.DYNAMIC_DEFAULT_BROKER)
 OWN = (("cleanup.policy", "compact, delete"), ("retention.ms", "4711"), ("preallocate", "TRUE"))
 BROKERS = {
     "log.roll.hours": 7,
@@ -55,6 +56,7 @@ def test_the_settings_of_a_new_topic_are_those_that_a_native_controller_tells(ve
         native = controller_named_by(cluster.bootstrap_servers.split(",")[0])
         assert native is not None
         address = cluster.brokers[native].address
+        wait_until(lambda: SMALL in answered(address, "first", is_validation_only=True), "the broker had read it")
         theirs = [answered(address, f"theirs-{only}", is_validation_only=only) for only in (True, False)]
         with Replica(cluster.zookeeper_connect, tmp_path, inter_broker_protocol_version="auto") as leader:
             leader.await_phase("active")
