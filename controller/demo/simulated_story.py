@@ -38,15 +38,22 @@ _MOVE_WITHIN_S = 60.0
 
 
 class SimulatedBrokers:
-    """For `counts_only` see `SimulatedSettings`. Starts nothing yet."""
+    """Some of them, in a thread of their own, with one session of ZooKeeper."""
 
-    def __init__(self, zookeeper_connect: str, ids: Sequence[int] = BROKERS, *, counts_only: bool = False) -> None:
+    def __init__(
+        self,
+        zookeeper_connect: str,
+        ids: Sequence[int] = BROKERS,
+        *,
+        counts_only: bool = False,
+        session_timeout_s: float = 20.0,
+    ) -> None:
         """Nothing runs yet. For `counts_only` see `SimulatedSettings`."""
         self._settings = [
             SimulatedSettings(BrokerId(broker), replication_delay_s=REPLICATION_DELAY_S, counts_only=counts_only)
             for broker in ids
         ]
-        self._zookeeper = KazooClient(zookeeper_connect, timeout=20)
+        self._zookeeper = KazooClient(zookeeper_connect, timeout=session_timeout_s)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated brokers", daemon=True)
         self._brokers: list[SimulatedBroker] = []
@@ -55,9 +62,13 @@ class SimulatedBrokers:
         self._zookeeper.start(timeout=30)
         self._thread.start()
         for settings in self._settings:
-            self._brokers.append(SimulatedBroker(settings, self._zookeeper))
+            self._brokers.append(self._broker(settings, self._zookeeper))
             self._do(self._brokers[-1].start())
         return self
+
+    def _broker(self, settings: SimulatedSettings, zookeeper: KazooClient) -> SimulatedBroker:
+        """One of them; subclasses make brokers of another kind."""
+        return SimulatedBroker(settings, zookeeper)
 
     def __exit__(self, *_: object) -> None:
         for broker in self._brokers:

@@ -101,7 +101,7 @@ class PartitionPacking(Packing):
 
         Shape:
             Topics come in the order of their first partition; within one, partitions keep their order. Pieces of one
-            partition are not joined: they are shared, and whoever needs them in one joins all pieces at once.
+            partition are not joined: they are shared, and a caller that needs one piece joins all of them at once.
         """
         groups: dict[TopicName, tuple[TopicId | None, list[bytes]]] = {}
         known, head = self._heads.get, self.head

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 from kazoo.client import KazooClient
 
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, UpdateMetadata
 from controller.core.messages.requests import IsrProposal, TopicReference
+from controller.demo.simulated_story import SimulatedBrokers
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.wire.apis import ApiKey
 from controller.wire.broker_side import ReceivedCommand, decode_command, encode_acknowledgement
@@ -82,33 +81,13 @@ class CopyingBroker(SimulatedBroker):
         self._stirred.set()
 
 
-class CopyingBrokers:
-    """Some of them, in a thread of their own."""
+class CopyingBrokers(SimulatedBrokers):
+    """Some of them."""
 
     def __init__(self, zookeeper_connect: str, ids: Sequence[int], copy_s: float) -> None:
         """Nothing runs yet."""
-        self._ids, self._copy_s = ids, copy_s
-        self._zookeeper = KazooClient(zookeeper_connect, timeout=60)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="copying brokers", daemon=True)
-        self._brokers: list[CopyingBroker] = []
+        super().__init__(zookeeper_connect, ids, counts_only=True, session_timeout_s=60.0)
+        self._copy_s = copy_s
 
-    def __enter__(self) -> Self:
-        self._zookeeper.start(timeout=30)
-        self._thread.start()
-        for broker in self._ids:
-            self._brokers.append(CopyingBroker(BrokerId(broker), self._zookeeper, self._copy_s))
-            self._do(self._brokers[-1].start())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for broker in self._brokers:
-            self._do(broker.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self._zookeeper.stop()
-        self._zookeeper.close()
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+    def _broker(self, settings: SimulatedSettings, zookeeper: KazooClient) -> CopyingBroker:
+        return CopyingBroker(settings.broker, zookeeper, self._copy_s)

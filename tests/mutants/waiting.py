@@ -166,7 +166,7 @@ MUTANTS = (
         unseen="in the end there is room for all",
     ),
     Mutant(
-        "counts anew, after each fail-over, how long moves have waited",
+        "begins again after each fail-over to count how long moves have waited",
         GIVING_UP,
         "self._now_ms if since_ms is None else since_ms",
         "self._now_ms",

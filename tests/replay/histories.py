@@ -60,7 +60,7 @@ class History:
         return self._add(1000, op="delete", kind="state")
 
     def emptied(self) -> History:
-        """Somebody wrote nothing to the partition's state."""
+        """A person emptied the partition's state."""
         return self._add(1000, op="set", kind="state")
 
     def _add(self, after_ms: int, **fields: Any) -> History:

@@ -210,7 +210,7 @@ def test_the_audit_finds_a_ledger_that_lies(lie: str, tmp_path: Path) -> None:
 
 
 def edited(leader: Leader) -> Leader:
-    """Somebody writes over the topic's znode before it is recorded."""
+    """A person writes over the topic's znode before it is recorded."""
     leader.write(leader.orders(0, MOVING))
     leader.write(leader.orders(0, assigned(5, 6)), fenced=False, session=99)
     return leader.write(
@@ -219,7 +219,7 @@ def edited(leader: Leader) -> Leader:
 
 
 def emptied(leader: Leader) -> Leader:
-    """Somebody empties the partition's state while it moves."""
+    """A person empties the partition's state while it moves."""
     state = "/brokers/topics/orders/partitions/0/state"
     leader.write((state, b'{"version":1,"leader":1,"isr":[1,2],"leader_epoch":0,"controller_epoch":1}'))
     leader.write(leader.orders(0, MOVING))

@@ -146,7 +146,7 @@ class Progress:
         self._ledger.see(at, held, now_ms, copied, former, course)
 
     def _at_end(self, standing: _Standing, now_ms: int) -> Course | None:
-        """How a move went whose stage ends now; None if nobody is told of it."""
+        """How a move went whose stage ends now; None where no log of moves is kept."""
         return standing.at_end(now_ms) if self._ledger.is_accounting else None
 
     def _course(self, at: TopicPartition, target: Replicas, now_ms: int) -> Course | None:

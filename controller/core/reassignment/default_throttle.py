@@ -1,6 +1,6 @@
 """Which moves have begun without a throttle of their own, and get that of the settings?
 
-Those that nobody asks this controller for: of replicas on a controller's id, or that another process has written into
+Those that no request and no znode asks for: of replicas on a controller's id, or that another process has written into
 a topic's znode. All others wait until their throttle is in force. A move that was under way when the term, or the
 setting, began keeps what it has: someone may have taken its throttle away.
 """

@@ -1,7 +1,7 @@
 """Which moves that znodes ask for wait until their throttle is in force?
 
-Their znodes stay, and ask again: for a move of the legacy znode, or of a child of `/admin/reassignments`, nobody waits
-for an answer that could be held instead.
+Their znodes stay, and ask again: no client waits for an answer to an entry of the legacy znode, or to a child of
+`/admin/reassignments`, that could be held instead.
 """
 
 from __future__ import annotations

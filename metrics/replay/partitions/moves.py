@@ -140,7 +140,7 @@ class PartitionMoves:
         match event.kind:
             case "state" if event.isr is None:
                 if event.op not in GONE:
-                    return  # emptied by hand: nobody can read it, but the partition is there
+                    return  # emptied by hand: no controller can read it, but the partition is there
                 self._gone(event)
             case "state":
                 self._state(event)
