@@ -185,5 +185,5 @@ def toward(assignment: Assignment, target: Replicas) -> Assignment:
     Source: KIP-455 "Algorithm"; Kafka's ReplicaAssignment.reassignTo.
     """
     original = assignment.original
-    leaving = tuple(r for r in original if r not in target)
+    leaving = tuple(dict.fromkeys(r for r in original if r not in target))  # a znode written by hand may repeat one
     return Assignment(target + leaving, tuple(r for r in target if r not in original), leaving)

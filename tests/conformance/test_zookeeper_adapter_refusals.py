@@ -19,7 +19,7 @@ from controller.settings import load
 from controller.wire.versions import parse_protocol
 from controller.zk import inspection, rights
 from tests.conformance.adapter_world import connected, register, someone, until
-from tests.simulation.controllers import NothingWrong
+from tests.simulation.stand_ins import NothingWrong
 
 ALL_BUT_READ = dict(create=True, delete=True, write=True, admin=True)
 ALL_BUT_WRITE = dict(create=True, delete=True, read=True, admin=True)

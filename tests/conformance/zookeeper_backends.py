@@ -18,19 +18,18 @@ from kazoo.security import ACL, Id
 
 from tests.simulation.zookeeper import (
     CheckVersion,
-    Happened,
     MakeNode,
     Multi,
     Operation,
     Permission,
     RemoveNode,
     SetData,
-    WatchEvent,
     ZkError,
     ZooKeeper,
 )
 from tests.simulation.zookeeper_follower import Follower
 from tests.simulation.zookeeper_server import ServerConnection
+from tests.simulation.zookeeper_watches import Happened, WatchEvent
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
@@ -329,3 +328,9 @@ class Lagging(Served):
         """End all sessions, and stop listening and following."""
         super().close()
         self._is_over.set()
+
+
+def stat_of(found: tuple[bytes, Stat] | None) -> Stat:
+    """The stat of a znode that is there."""
+    assert found is not None
+    return found[1]

@@ -23,7 +23,7 @@ MUTANTS = (
         ADMISSION,
         "if seen is None or broker in self._departing:",
         "if seen is None:",
-        (unit("containment"),),
+        (unit("held_up"),),
         unseen="lived through 200 worlds",
     ),
     Mutant(
@@ -186,7 +186,7 @@ MUTANTS = (
         WAITS,
         "not w.is_open and (not w.topics or w.until <= out.now)]",
         "not w.is_open and not w.topics]",
-        (unit("containment"),),
+        (unit("held_up"),),
         unseen="lived through 200 worlds",
     ),
     Mutant(

@@ -22,7 +22,7 @@ MUTANTS = (
         TOPIC_FACTS,
         "is_meant = mark is not None and (mark.is_hidden or mark.czxid > view.czxid)",
         "is_meant = mark is not None",
-        (unit("topic_deletions"),),
+        (unit("deletion_requests"),),
     ),
     Mutant(
         "leads a topic whose request to be deleted it may not read",
@@ -81,7 +81,7 @@ MUTANTS = (
         DELETION,
         "has_begun = former is not None and not is_another and any(former.asked.values())",
         "has_begun = False",
-        (unit("topic_deletions"),),
+        (unit("deletion_requests"),),
         unseen="no one in a world takes a request to delete a topic back",
     ),
     Mutant(

@@ -168,14 +168,14 @@ MUTANTS = (
         TRANSACTIONS,
         "pieces = [piece for piece in step.later if piece.rank == lowest]",
         "pieces = [piece for piece in step.later if piece.rank >= lowest]",
-        (unit("transactions"), unit("topic_deletions")),
+        (unit("packing"), unit("topic_deletions")),
     ),
     Mutant(
         "parts what belongs together",
         PACKING,
         "core = [(writes, together)] if is_one else self._cut(in_order)",
         "core = list(self._cut(in_order)) if is_one else self._cut(in_order)",
-        (unit("transactions"),),
+        (unit("packing"),),
         unseen="no world has so much to write together",
     ),
     Mutant(
@@ -206,14 +206,14 @@ MUTANTS = (
         TRANSACTIONS,
         "ZnodeVersion(write.expected + 1)",
         "ZnodeVersion(write.expected)",
-        (unit("transactions"),),
+        (unit("accepted_writes"),),
     ),
     Mutant(
         "packs transactions without counting bytes",
         PACKING,
         "is_full = size + piece.size_bytes > most_bytes or count + len(piece.operations) > self._most_writes",
         "is_full = count + len(piece.operations) > self._most_writes",
-        (unit("transactions"),),
+        (unit("packing"),),
     ),
     Mutant(
         "forgets the requests of a step that was refused",
@@ -234,7 +234,7 @@ MUTANTS = (
         STEPS,
         "unasked = {n: None for n in self._overdue.pop(name, ()) if n not in step.numbers}",
         "unasked = self._overdue.pop(name, {}) and {}",
-        (unit("containment"),),
+        (unit("held_up"),),
         unseen="worlds noticed once in 1,850",
     ),
     Mutant(
@@ -272,7 +272,7 @@ MUTANTS = (
         LOSSES,
         "if size_bytes >= ALIKE_SHARE * last_bytes:",
         "if size_bytes:",
-        (unit("transactions"),),
+        (unit("losses"),),
     ),
     Mutant(
         "sends what depends on a life before its folder's creations are answered",

@@ -13,21 +13,18 @@ from controller.core.messages.requests import (
     NewTopic,
     TopicReference,
 )
+from tests.scenarios.reading import options_of, partition_of, replicas_of
 from tests.scenarios.theatre import Theatre
-from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicId, TopicName, TopicPartition
+from zk_layout.ids import PartitionId, Replicas, TopicId, TopicName
 
 _OWN = ("partitions", "replicas", "timeout_ms")
 
 
-def _replicas(text: str) -> Replicas:
-    return tuple(BrokerId(int(r)) for r in text.split(",") if r)
-
-
 def _sorted_out(words: tuple[str, ...]) -> tuple[dict[str, int], dict[int, Replicas], tuple[tuple[str, str], ...]]:
     """Our own options, assignments by partition, settings of the topic."""
-    options = dict(word.partition("=")[::2] for word in words if "=" in word)
+    options = options_of(words)
     own = {name: int(options.pop(name)) for name in _OWN if name in options}
-    placed = {int(name): _replicas(options.pop(name)) for name in tuple(options) if name.isdigit()}
+    placed = {int(name): replicas_of(options.pop(name)) for name in tuple(options) if name.isdigit()}
     return own, placed, tuple(options.items())
 
 
@@ -66,8 +63,7 @@ def _ask_grow(theatre: Theatre, topic: str, *words: str) -> None:
 
 def _ask_elect(theatre: Theatre, kind: str, *partitions: str) -> None:
     """`ask elect preferred|unclean [orders-0 …]`: of these partitions, or of all that need it."""
-    named = (word.rpartition("-") for word in partitions)
-    wanted = tuple(TopicPartition(TopicName(topic), PartitionId(int(number))) for topic, _, number in named)
+    wanted = tuple(map(partition_of, partitions))
     theatre.ask(ElectLeaders(wanted or None, kind == "unclean", 30_000))
 
 

@@ -266,11 +266,11 @@ class Announcements:
             return
         stops = tell.command.stops if isinstance(tell.command, StopReplica) else ()
         epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
-        given_up = checker.lost.get(at, LeaderEpoch(0))
+        given_up = checker.records.lost.get(at, LeaderEpoch(0))
         if self._is_doomed(model.broker, at, tell, epochs):
             return
         is_older = 0 <= max(epochs, default=given_up) < given_up
-        is_at_any_price = is_older and not checker.has_led_since(model.broker, at, given_up)
+        is_at_any_price = is_older and not checker.records.has_led_since(model.broker, at, given_up)
         if state is not None and model.broker in state.isr and not is_at_any_price:
             raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
         was_unwanted = self._let_go.get((tell.controller_epoch, model.broker, at)) in epochs

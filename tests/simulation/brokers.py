@@ -117,7 +117,7 @@ class Broker:
         """Logs disappear while the process is down; if they were the only ones in sync, records are lost for good."""
         for at in topic_partitions:
             if self.disk.pop(at, None) is not None:
-                self.world.checker.lost_log(self.broker, at)
+                self.world.checker.records.lost_log(self.broker, at)
 
     def fail_directory(self) -> None:
         """One of its two log directories fails; the broker notifies ZooKeeper, and goes on with the other."""
@@ -276,7 +276,7 @@ class Broker:
             self._send(life, reassignments)
         for wanted in reassignments if not self.traits.uses_alter_partition else ():
             self._write(life, wanted)
-        self.world.checker.acknowledged(self.model)
+        self.world.checker.records.acknowledged(self.model)
         self.world.clock.after(self.world.plan.tick_s, lambda: self._tick(life))
 
     def _fetch(self) -> None:

@@ -14,11 +14,12 @@ from controller.core.messages.effects import Answer, Commit, Create, Effect, Ste
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.core.steps.invariants import NOTHING, Held, outdated, violated
-from controller.lab.broker_model import BrokerModel
 from tests.simulation.announcements import Announcements
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
+from tests.simulation.departures import Departures
 from tests.simulation.elections import ill_begun, unfounded, unsound
+from tests.simulation.records import Records
 from tests.simulation.refusals import READ_AGAIN_WITHIN_S
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
@@ -66,17 +67,13 @@ class Checker:
         self._replaced: dict[TopicPartition, dict[int, None]] = {}
         self.known: dict[TopicPartition, tuple[LeaderEpoch, dict[BrokerId, None]]] = {}  # in force in this leader epoch
         self.announced: dict[TopicPartition, tuple[LeaderEpoch, Replicas]] = {}  # in force when this epoch began
-        self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
-        self.lost: dict[TopicPartition, LeaderEpoch] = {}  # in-sync replicas were given up, last in this leader epoch
         self.unheard: dict[TopicPartition, None] = {}  # rewritten by a client that sends no notification
         self.spoiled: dict[TopicPartition, None] = {}  # its state was unreadable for a while
         self._damaged_until: dict[str, float] = {}  # malformed znodes of topics
         self.quorums: dict[SessionId, None] = {}  # of KRaft controllers, which write epochs of their own into states
         self.edited: dict[TopicPartition, None] = {}  # its former assignment was written by hand
         self.asked_for: dict[TopicName, None] = {}
-        self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
-        self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
         self.decided_at: dict[str, float] = {}  # first states
         self.touched_at: dict[str, float] = {}  # also znodes that are gone or broken, and the write in checking
@@ -86,6 +83,8 @@ class Checker:
         self._wrongly_ended: str | None = None
         self.answers = Answers(self)
         self.announcements = Announcements(self)
+        self.records = Records(self)
+        self.departures = Departures(self)
 
     # what ZooKeeper holds
 
@@ -149,10 +148,10 @@ class Checker:
             self._wish_changed(name, is_ours=self.is_ours(touched[TopicDeletionAddress(name).path]))
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
-                self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
+                self.departures.nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self.is_ours(touched[path]):
-                    self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
-                    self._target_lives(before, states, TopicName(path.rpartition("/")[2]), touched[path])
+                    self.departures.nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
+                    self.departures.target_lives(before, states, TopicName(path.rpartition("/")[2]), touched[path])
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Note which assignment and state of a partition held at the same time, as far as a controller knows.
@@ -271,13 +270,13 @@ class Checker:
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
             self.announcements.forget(at)
-            for memory in (self.states, self.known, self.announced, self.was_in_sync, self.caught_up, self.lost):
+            for memory in (self.states, self.known, self.announced, self.caught_up):
                 memory.pop(at, None)
-            self._acked_numbers.pop(at, None)
+            self.records.forget(at)
+            self.departures.forget(at)
             self._replaced.pop(at, None)
             self.written_at.pop(at, None)
             for broker in self.world.brokers.values():
-                self._seen_marks.pop((broker.broker, at), None)
                 broker.found.pop(at, None)
                 broker.shelf.pop(at, None)
 
@@ -349,7 +348,7 @@ class Checker:
         self.states[at], self.written_at[at] = value, self.world.clock.now
         self.caught_up.setdefault(at, {}).update(dict.fromkeys(value.isr))
         self.accepted.setdefault((at, node.version), []).append(value)
-        self._note_sync(at)
+        self.departures.note_sync(at)
 
     @staticmethod
     def _hold(at: TopicPartition, wrong: str) -> None:
@@ -395,7 +394,7 @@ class Checker:
         # A forced request removed all in-sync replicas, even though the others are offline.
         is_given_up = at in self.answers.forced and not any(r in before.isr for r in after.isr)
         if is_by_controller and after.leader == before.leader and not is_given_up:
-            self.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)
+            self.records.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
         if after.leader != before.leader:
@@ -405,7 +404,7 @@ class Checker:
         if after.leader not in (NO_LEADER, before.leader, *before.isr):
             self._unclean(at, after)
         elif is_given_up or (not is_by_controller and self._was_no_replica(at, after.leader)):
-            self._lose(at, after.leader_epoch)
+            self.records.lose(at, after.leader_epoch)
 
     def _was_no_replica(self, at: TopicPartition, leader: BrokerId) -> bool:
         """Whether a hand may have taken the elected out of the replicas: its leader went on without it.
@@ -417,121 +416,12 @@ class Checker:
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
         if not self.world.plan.unclean_election and at not in self.answers.forced:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
-        self._lose(at, after.leader_epoch)
-
-    def joins_with_everything(self, at: TopicPartition, joined: list[BrokerId], since: float) -> None:
-        """Check a joining replica: its leader acknowledges nothing more without it, so it must have every record.
-
-        Exceptions: a topic that is being deleted; and a request sent before the broker died, which is granted until the
-        controller can know of the death, and then removes the broker from the ISR.
-
-        Units:
-            `since` is when the writer's server last stopped lagging.
-        """
-        if at.topic in self.unwanted:
-            return
-        brokers = self.world.brokers
-        for broker in joined:
-            if broker in brokers and brokers[broker].may_pass_for_alive(since):
-                continue
-            log = brokers[broker].disk.get(at) if broker in brokers else None
-            held = {record.number for record in log.records} if log is not None else set()
-            missing = [number for number in self._acked_numbers.get(at, {}) if number not in held]
-            if missing:
-                raise Broken(f"{broker} joins the ISR of {at} without the acknowledged records {missing[:5]}")
-
-    def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
-        """A disk was lost; records that only its broker had in sync do not count."""
-        state = self.states.get(at)
-        if state is not None and broker in state.isr:
-            self._lose(at, state.leader_epoch)
-
-    def _lose(self, at: TopicPartition, epoch: LeaderEpoch) -> None:
-        self.world.say("checker", f"{at} gave up its in-sync replicas; acknowledged records may be gone")
-        self.lost[at] = epoch
-        self._acked_numbers.pop(at, None)
-
-    # moves
+        self.records.lose(at, after.leader_epoch)
 
     @property
     def may_be_cut(self) -> bool:
         """Whether one transaction may not hold all of a decision."""
         return self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION or self.world.sizes.is_tight
-
-    def _note_sync(self, at: TopicPartition) -> None:
-        topic, state = self.topics.get(at.topic), self.states.get(at)
-        if topic is None or state is None or at.partition not in topic.partitions:
-            return
-        assignment = topic.partitions[at.partition]
-        if assignment.is_moving and all(r in state.isr for r in assignment.target):
-            self.was_in_sync[at] = True
-
-    def _nobody_left_early(self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName) -> None:
-        after = self.topics[name]
-        for number, held in before.partitions.items():
-            at, now = TopicPartition(name, number), after.partitions[number]
-            state = self.states.get(at)
-            gone = [r for r in held.replicas if r not in now.replicas]
-            is_given_up = at in self.answers.forced and self.may_be_cut  # the state follows
-            if gone and state is not None and not any(r in now.replicas for r in state.isr) and not is_given_up:
-                raise Broken(f"{at} has no in-sync replica among {list(now.replicas)}; ISR {list(state.isr)}")
-            lets_go = bool(held.adding) and any(r in held.removing for r in gone)
-            is_served = state is not None and all(r in state.isr for r in now.original)  # a later target was in sync
-            if at in self.edited:
-                continue
-            is_early = lets_go and state is not None and not is_served and not self.was_in_sync.get(at)
-            if is_early and not self._has_shrunk_between(at, held, now, states.get(at)):
-                raise Broken(f"{at} let {gone} go before {list(held.target)} were in sync")
-            if now != held:
-                self.was_in_sync.pop(at, None)
-                self._note_sync(at)
-
-    def _has_shrunk_between(
-        self, at: TopicPartition, held: Assignment, now: Assignment, before: PartitionState | None
-    ) -> bool:
-        """Whether one transaction carried out two requests, the first of which had nothing to wait for.
-
-        A move that only removes replicas ends at once if none of these is in sync. The next one starts from
-        the remaining ones, in sync or not.
-        """
-        start, after = now.original, self.states[at]
-        in_sync = after.isr if before is None else (*before.isr, *after.isr)
-        is_arrived = all(r in held.original for r in start) and all(r in start for r in in_sync)
-        return is_arrived and self.world.folder.was_wanted(at, start)
-
-    def _nobody_left_apart(self, former: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
-        """Unless a decision is split, live replicas leave with a new leader epoch, so no leader adds them again."""
-        if self.may_be_cut:
-            return
-        for number, held in former.partitions.items():
-            at, now = TopicPartition(name, number), self.topics[name].partitions[number]
-            state = self.states.get(at)
-            if state is None or now == held or at in self.edited or StateAddress(name, number).path in touched:
-                continue
-            # Where the leader has shrunk the ISR meanwhile, it knows the replicas with which its epoch began.
-            epoch, announced = self.announced.get(at, (state.leader_epoch, held.replicas))
-            known = announced if epoch == state.leader_epoch else held.replicas
-            before = [r for r in in_force(held, state).replicas if r in held.replicas]
-            gone = [r for r in before if r in known and r not in now.replicas]
-            if gone:
-                raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
-
-    def _target_lives(
-        self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName, session: SessionId
-    ) -> None:
-        """No move removes live replicas in one step while all brokers of its target are dead.
-
-        A partition that was never led has no records to lose.
-        """
-        brokers, since = self.world.brokers, self.world.ensemble.shown_in_time_since(session)
-        for number, held in before.partitions.items():
-            at, now = TopicPartition(name, number), self.topics[name].partitions[number]
-            is_excused = at not in states or at in self.edited or at in self.answers.forced
-            if held.is_moving or now.is_moving or is_excused:
-                continue
-            left = [r for r in held.replicas if r not in now.replicas and r in brokers and brokers[r].is_registered]
-            if left and all(r in brokers and brokers[r].is_gone(since) for r in now.replicas):
-                raise Broken(f"{at} let {left} go for {list(now.replicas)}, none of which lives")
 
     # what a controller does
 
@@ -564,66 +454,6 @@ class Checker:
                 self.announcements.sent(controller, effect)
             case StepDown(reason):
                 self.world.say(controller.name, f"wants to step down: {reason}")
-
-    # what brokers keep
-
-    def acknowledged(self, model: BrokerModel) -> None:
-        """Note every record below a leader's high watermark: its producer got an acknowledgement."""
-        for at in model.led():
-            log = model.disk[at]
-            key = (model.broker, at)
-            epoch = model.replicas[at].view.leader_epoch
-            if at not in self.states:
-                continue  # its topic is being deleted
-            if at in self.lost and epoch != self.states[at].leader_epoch:
-                continue  # records that a deposed leader acknowledges are lost, as an unclean election implies
-            if epoch < self.states[at].leader_epoch and self._wrote_more(model, at):
-                continue  # the hole of the protocol before 2.7: see traps.md
-            view = model.replicas[at].view
-            if any(member not in view.replicas for member in view.isr):
-                continue  # only Kafka's own controllers send that: the leader does not wait for such a member
-            mark, marked_in = self._seen_marks.get(key, (0, -1))
-            start = mark if marked_in == epoch else 0
-            numbers = self._acked_numbers.setdefault(at, {})
-            for record in log.records[min(start, log.high_watermark) : log.high_watermark]:
-                numbers[record.number] = None
-            self.note_led(model.broker, at, log.high_watermark, epoch)
-
-    def acknowledged_numbers(self, at: TopicPartition) -> tuple[int, ...]:
-        """The records that must not be lost."""
-        return tuple(self._acked_numbers.get(at, {}))
-
-    def _wrote_more(self, model: BrokerModel, at: TopicPartition) -> bool:
-        """Whether a leader has written a larger ISR than it knows: the acceptance never reached it."""
-        replica = model.replicas[at]
-        following = self.accepted.get((at, replica.partition_epoch + 1), ())
-        return not model.traits.uses_alter_partition and any(
-            state.leader_epoch == replica.view.leader_epoch and not set(state.isr).issubset(replica.isr)
-            for state in following
-        )
-
-    def note_led(self, broker: BrokerId, at: TopicPartition, high_watermark: int, epoch: LeaderEpoch) -> None:
-        """Note the records that a broker has acknowledged as a leader."""
-        self._seen_marks[broker, at] = (high_watermark, epoch)
-
-    def has_led_since(self, broker: BrokerId, at: TopicPartition, epoch: LeaderEpoch) -> bool:
-        """Whether a broker has led in this leader epoch, or in a later one."""
-        return self._seen_marks.get((broker, at), (0, -1))[1] >= epoch
-
-    def leads_with_everything(self, model: BrokerModel, at: TopicPartition) -> None:
-        """Check that the leader in ZooKeeper has every acknowledged record."""
-        state = self.states.get(at)
-        replica = model.replicas.get(at)
-        if state is None or replica is None or state.leader != model.broker:
-            return
-        if at.topic in self.unwanted and self.world.refusals.hid_lately(DELETE_TOPICS):
-            return  # a controller that takes over half-way does not know that it is being deleted
-        if replica.view.leader_epoch != state.leader_epoch:
-            return
-        held = {record.number for record in model.disk[at].records}
-        missing = [number for number in self._acked_numbers.get(at, {}) if number not in held]
-        if missing:
-            raise Broken(f"leader {model.broker} of {at} lacks the acknowledged records {missing[:5]}")
 
     def current_epoch(self) -> ControllerEpoch:
         """The epoch of the last claim."""

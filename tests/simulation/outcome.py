@@ -37,7 +37,7 @@ def check_outcome(world: World) -> None:
         _has_no_strays(world, broker, model)
         _knows_who_lives(world, model, leading[0].own_id, live)
         for at in model.led():
-            world.checker.leads_with_everything(model, at)
+            world.checker.records.leads_with_everything(model, at)
     _nothing_is_left_over(world)
     leader = leading[0].own_id
     for wrong in (world.move_requests.outcome(), world.folder.outcome(leader), world.wall_clocks.outcome(leader)):

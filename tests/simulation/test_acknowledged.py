@@ -61,10 +61,10 @@ def test_what_a_leader_before_2_7_acknowledges_without_whom_it_has_itself_writte
     model.append(AT, 1)  # the new member must have it
     model.forget_wish(AT, wanted)  # the leader takes the write for failed: there was another write since
     model.append(AT, 2)
-    world.checker.acknowledged(model)
+    world.checker.records.acknowledged(model)
 
     assert model.disk[AT].high_watermark == 2
-    assert bool(world.checker.acknowledged_numbers(AT)) is counts
+    assert bool(world.checker.records.acknowledged_numbers(AT)) is counts
 
 
 def acknowledged_without(follower: BrokerId) -> World:
@@ -88,7 +88,7 @@ def acknowledged_without(follower: BrokerId) -> World:
     model = BrokerModel(leader, KAFKA_3_9)
     model.receive(LeaderAndIsr((view,), (), ()), leader, ControllerEpoch(1), BrokerEpoch(1))
     model.append(AT, 1)
-    world.checker.acknowledged(model)
+    world.checker.records.acknowledged(model)
     return world
 
 
@@ -101,26 +101,26 @@ def test_who_joins_an_isr_without_what_was_acknowledged_is_seen_unless_its_forme
     broker, checker = world.brokers[joined], world.checker
 
     with pytest.raises(Broken, match="without the acknowledged records"):
-        checker.joins_with_everything(AT, [joined], 0.0)
+        checker.records.joins_with_everything(AT, [joined], 0.0)
     broker.crash(restart_s=None)
-    checker.joins_with_everything(AT, [joined], 0.0)  # it is still registered
+    checker.records.joins_with_everything(AT, [joined], 0.0)  # it is still registered
     if restart_s is None:
         world.expire(broker.session)
     else:
         world.clock.now += restart_s
         broker.start()
-    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been in flight
+    checker.records.joins_with_everything(AT, [joined], 0.0)  # the write may have been in flight
     world.clock.now += 10.0
-    checker.joins_with_everything(AT, [joined], world.clock.now)  # the server lagged until now
+    checker.records.joins_with_everything(AT, [joined], world.clock.now)  # the server lagged until now
     with pytest.raises(Broken, match="without the acknowledged records"):
-        checker.joins_with_everything(AT, [joined], 0.0)
+        checker.records.joins_with_everything(AT, [joined], 0.0)
 
 
 def test_nobody_needs_what_was_acknowledged_in_a_topic_that_is_being_deleted() -> None:
     world = acknowledged_without(BrokerId(1))
     world.checker.unwanted[AT.topic] = None
 
-    world.checker.joins_with_everything(AT, [BrokerId(1)], 0.0)
+    world.checker.records.joins_with_everything(AT, [BrokerId(1)], 0.0)
 
 
 def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
@@ -138,7 +138,7 @@ def test_a_forced_request_may_give_up_records_where_there_is_no_leader(
         checker._state_follows(AT, before, after, session)
     checker.answers.forced[AT] = None
     checker._state_follows(AT, before, after, session)
-    assert AT in checker.lost
+    assert AT in checker.records.lost
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_forced_move_may_be_written_before_its_state_where_it_has_to_be_cut(
     checker.answers.forced.update({AT: None} if is_forced else {})
 
     with nullcontext() if is_excused else pytest.raises(Broken, match="no in-sync replica among"):
-        checker._nobody_left_early(before, dict(checker.states), AT.topic)
+        checker.departures.nobody_left_early(before, dict(checker.states), AT.topic)
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -170,7 +170,7 @@ def test_what_is_acknowledged_without_an_in_sync_replica_that_is_not_listed_does
     model.receive(LeaderAndIsr((view,), (), ()), one, ControllerEpoch(1), BrokerEpoch(1))
 
     model.append(AT, 1)
-    world.checker.acknowledged(model)
+    world.checker.records.acknowledged(model)
 
     assert model.disk[AT].high_watermark == 1
-    assert bool(world.checker.acknowledged_numbers(AT)) is is_listed
+    assert bool(world.checker.records.acknowledged_numbers(AT)) is is_listed

@@ -167,7 +167,7 @@ def elected_at_any_price() -> World:
     at_last = PartitionState(BrokerId(1), LeaderEpoch(5), ControllerEpoch(1), (BrokerId(1),))
     world.checker.states[AT] = at_last
     world.checker.topics[AT.topic] = Topic({AT.partition: Assignment((BrokerId(1),))})
-    world.checker.lost[AT] = LeaderEpoch(5)
+    world.checker.records.lost[AT] = LeaderEpoch(5)
     return world
 
 
@@ -180,8 +180,8 @@ def test_who_is_elected_at_any_price_may_first_delete_the_log_that_it_was_told_t
 def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
     model: Any = SimpleNamespace(broker=BrokerId(1))
     never_given_up, gone_on = elected_at_any_price(), elected_at_any_price()
-    del never_given_up.checker.lost[AT]
-    gone_on.checker.note_led(BrokerId(1), AT, 0, LeaderEpoch(5))
+    del never_given_up.checker.records.lost[AT]
+    gone_on.checker.records.note_led(BrokerId(1), AT, 0, LeaderEpoch(5))
 
     for world in (never_given_up, gone_on):
         with pytest.raises(Broken, match="being in its ISR"):

@@ -222,11 +222,11 @@ def test_no_live_replica_is_removed_for_a_dead_target(monkeypatch: pytest.Monkey
     states = {AT: PartitionState(one, LeaderEpoch(0), ControllerEpoch(1), (one,))}
     before = Topic({AT.partition: Assignment((one, two))})
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((two,))})
-    checker._target_lives(before, states, AT.topic, SessionId(0))
+    checker.departures.target_lives(before, states, AT.topic, SessionId(0))
 
     checker.topics[AT.topic] = Topic({AT.partition: Assignment((one,))})
     with pytest.raises(Broken, match="none of which lives"):
-        checker._target_lives(before, states, AT.topic, SessionId(0))
+        checker.departures.target_lives(before, states, AT.topic, SessionId(0))
 
 
 def test_a_controller_does_not_make_servers_hang_up_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

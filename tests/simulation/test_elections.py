@@ -101,4 +101,4 @@ def test_what_a_native_controller_elects_whom_a_hand_had_taken_out_may_lack_reco
 
     checker._state_follows(AT, before, after, world.zookeeper.open_session())
 
-    assert (AT in checker.lost) is is_overwritten
+    assert (AT in checker.records.lost) is is_overwritten

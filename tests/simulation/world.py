@@ -434,7 +434,7 @@ class World:
             refused = ", ".join(f"{at} {error.name}" for at, error in answer.errors.items())
             self.say(broker.name, f"refuses: {answer.error.name} {refused}".rstrip())
         for at in model.led():
-            self.checker.leads_with_everything(model, at)
+            self.checker.records.leads_with_everything(model, at)
         if answer is not None and not answer.error:
             self.checker.announcements.learned(broker, tell)
         return answer

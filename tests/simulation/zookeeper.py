@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from tests.simulation.zookeeper_watches import Watches, WatchEvent
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
@@ -78,22 +79,6 @@ class CheckVersion(Struct, frozen=True):
 
 
 Operation = MakeNode | SetData | RemoveNode | CheckVersion
-
-
-class Happened(StrEnum):
-    """What a watch saw."""
-
-    CREATED = "created"
-    DELETED = "deleted"
-    CHANGED = "changed"
-    CHILDREN = "children"
-
-
-class WatchEvent(NamedTuple):
-    """A watch fired."""
-
-    happened: Happened
-    path: str
 
 
 class Permission(IntFlag):
@@ -209,9 +194,7 @@ class ZooKeeper:
         self._on_event = on_event
         self._on_write = on_write
         self._session_ids = count(1)
-        self._data_watches: dict[str, dict[SessionId, None]] = {}
-        self._child_watches: dict[str, dict[SessionId, None]] = {}
-        self._recursive_watches: dict[str, dict[SessionId, None]] = {}
+        self.watches = Watches(self._tell)
         self.attached: dict[SessionId, Attached] = {}
         # By path, the rights of a client without identity; tools without a connection have them all.
         self.acls: dict[str, Permission] = {}
@@ -236,7 +219,7 @@ class ZooKeeper:
         if session not in self.sessions:
             return
         del self.sessions[session]
-        self.forget_watches(session)
+        self.watches.forget(session)
         attached = self.attached.pop(session, None)
         zxid = self._next_zxid()
         removed = tuple([RemoveNode(path) for path, node in self.nodes.items() if node.owner == session])
@@ -245,12 +228,6 @@ class ZooKeeper:
         if attached is not None:
             attached.expired()
         self._teach(Transaction(zxid, SessionId(0), removed, session))
-
-    def forget_watches(self, session: SessionId) -> None:
-        """Drop a session's watches with the connection over which they were set."""
-        for kind in (self._data_watches, self._child_watches, self._recursive_watches):
-            for watches in kind.values():
-                watches.pop(session, None)
 
     # reads
 
@@ -266,7 +243,7 @@ class ZooKeeper:
             return None
         self._demand(session, path, Permission.READ)
         if watch:
-            self._data_watches.setdefault(path, {})[session] = None
+            self.watches.on_data(session, path)
         return node.data, node.stat()
 
     def exists(self, session: SessionId, path: str, watch: bool = False) -> Stat | None:
@@ -276,7 +253,7 @@ class ZooKeeper:
         if node is not None and path in self.hidden:
             self._demand(session, path, Permission.READ)  # as newer servers do
         if watch:
-            self._data_watches.setdefault(path, {})[session] = None
+            self.watches.on_data(session, path)
         return None if node is None else node.stat()
 
     def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
@@ -291,7 +268,7 @@ class ZooKeeper:
             return None
         self._demand(session, path, Permission.READ)
         if watch:
-            self._child_watches.setdefault(path, {})[session] = None
+            self.watches.on_children(session, path)
         return tuple(sorted(node.children))
 
     def set_watches(
@@ -304,32 +281,12 @@ class ZooKeeper:
     ) -> None:
         """Watch many nodes; for those changed since, fire at once instead."""
         self._touch(session)
-        for path in data:
-            node = self.nodes.get(path)
-            if node is None:
-                self._tell(session, WatchEvent(Happened.DELETED, path))
-            elif node.mzxid > since:
-                self._tell(session, WatchEvent(Happened.CHANGED, path))
-            else:
-                self._data_watches.setdefault(path, {})[session] = None
-        for path in existence:
-            if path in self.nodes:
-                self._tell(session, WatchEvent(Happened.CREATED, path))
-            else:
-                self._data_watches.setdefault(path, {})[session] = None
-        for path in children:
-            node = self.nodes.get(path)
-            if node is None:
-                self._tell(session, WatchEvent(Happened.DELETED, path))
-            elif node.pzxid > since:
-                self._tell(session, WatchEvent(Happened.CHILDREN, path))
-            else:
-                self._child_watches.setdefault(path, {})[session] = None
+        self.watches.set_again(session, self.nodes, since, data, existence, children)
 
     def watch_below(self, session: SessionId, path: str) -> None:
         """Watch a node and all below it, whether they exist or not, until the watch is removed."""
         self._touch(session)
-        self._recursive_watches.setdefault(path, {})[session] = None
+        self.watches.on_all_below(session, path)
 
     def remove_watches(self, session: SessionId, path: str) -> None:
         """Remove the session's watches of all kinds at this path.
@@ -338,11 +295,8 @@ class ZooKeeper:
             SessionExpired, Refused: there is none.
         """
         self._touch(session)
-        kinds = (self._data_watches, self._child_watches, self._recursive_watches)
-        if not any([session in kind.get(path, ()) for kind in kinds]):
+        if not self.watches.remove(session, path):
             raise Refused(ZkError.NO_WATCH, path)
-        for kind in kinds:
-            kind.get(path, {}).pop(session, None)
 
     # writes
 
@@ -424,7 +378,7 @@ class ZooKeeper:
                 node = self.nodes[path]
                 node.data, node.mzxid, node.version = data, zxid, node.version + 1
                 result = node.stat()
-                self._fire(self._data_watches, path, Happened.CHANGED)
+                self.watches.changed(path)
             case RemoveNode(path):
                 self._remove(path, zxid)
             case CheckVersion():
@@ -440,8 +394,7 @@ class ZooKeeper:
         self.nodes[path] = Znode(operation.data, zxid, session if operation.is_ephemeral else 0)
         parent.children[path.rpartition("/")[2]] = None
         parent.pzxid = zxid
-        self._fire(self._data_watches, path, Happened.CREATED)
-        self._fire(self._child_watches, parent_path, Happened.CHILDREN)
+        self.watches.created(path, parent_path)
         return path
 
     def _remove(self, path: str, zxid: Zxid) -> None:
@@ -453,33 +406,7 @@ class ZooKeeper:
         parent = self.nodes[parent_path]
         del parent.children[path.rpartition("/")[2]]
         parent.pzxid = zxid
-        fired = self._fire(self._data_watches, path, Happened.DELETED)
-        self._fire(self._child_watches, path, Happened.DELETED, fired)
-        self._fire(self._child_watches, parent_path, Happened.CHILDREN)
-
-    def _fire(
-        self,
-        watches: dict[str, dict[SessionId, None]],
-        path: str,
-        happened: Happened,
-        already_told: dict[SessionId, None] | None = None,
-    ) -> dict[SessionId, None]:
-        fired = watches.pop(path, {})
-        if happened is not Happened.CHILDREN:
-            fired |= self._watching_above(path)
-        for session in fired:
-            if not already_told or session not in already_told:
-                self._tell(session, WatchEvent(happened, path))
-        return fired
-
-    def _watching_above(self, path: str) -> dict[SessionId, None]:
-        """The sessions with a recursive watch at this path or above it."""
-        if not self._recursive_watches:
-            return {}
-        above = [path]
-        while above[-1] != "/":
-            above.append(parent_of(above[-1]))
-        return {session: None for at in above for session in self._recursive_watches.get(at, ())}
+        self.watches.deleted(path, parent_path)
 
 
 class _Staged:

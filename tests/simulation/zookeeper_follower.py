@@ -42,7 +42,7 @@ class Follower(ZooKeeper):
         transaction = self._log.popleft()
         attached = None
         if transaction.ended is not None:
-            self.forget_watches(transaction.ended)
+            self.watches.forget(transaction.ended)
             attached = self.attached.pop(transaction.ended, None)
         for operation in transaction.operations:
             self._apply(transaction.session, operation, transaction.zxid)

@@ -19,7 +19,6 @@ from controller.zk import protocol
 from controller.zk.rights import GetAcl
 from tests.simulation.zookeeper import (
     CheckVersion,
-    Happened,
     MakeNode,
     Multi,
     Operation,
@@ -28,10 +27,10 @@ from tests.simulation.zookeeper import (
     RemoveNode,
     SessionExpired,
     SetData,
-    WatchEvent,
     ZkError,
     ZooKeeper,
 )
+from tests.simulation.zookeeper_watches import Happened, WatchEvent
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
@@ -214,7 +213,7 @@ class ServerConnection:
         self._is_closed = True
         if self._session is not None and self._zookeeper.attached.get(self._session) is self:
             del self._zookeeper.attached[self._session]
-            self._zookeeper.forget_watches(self._session)
+            self._zookeeper.watches.forget(self._session)
 
     def leave(self) -> None:
         """The server closes it."""

@@ -94,7 +94,7 @@ def raised(
     isr: Replicas | None = None,
     recovery: int | None = None,
 ) -> PartitionState:
-    """The state with the next leader epoch, so that brokers accept it.
+    """The state with the next leader epoch, so that brokers accept it. An ISR that names a broker twice is put right.
 
     Raises:
         OverflowError: there is no higher leader epoch.
@@ -105,7 +105,7 @@ def raised(
         state.leader if leader is None else leader,
         LeaderEpoch(state.leader_epoch + 1),
         controller_epoch,
-        state.isr if isr is None else isr,
+        tuple(dict.fromkeys(state.isr if isr is None else isr)),
         state.leader_recovery_state if recovery is None else recovery,
     )
 

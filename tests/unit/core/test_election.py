@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.elections import first_leader, leader_election, preferred_leader
 from controller.core.reassignment import own_replica
+from controller.core.stage import toward
 from controller.core.state.topics import BLANK
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Change, Look
@@ -248,6 +249,34 @@ def test_a_new_partition_is_led_by_its_first_online_replica() -> None:
 
 def test_a_new_partition_without_online_replicas_waits() -> None:
     assert first_leader.next_step(case("1,2"), cluster("3")) is None
+
+
+def test_a_new_partition_whose_topic_names_a_broker_twice_has_no_leader_until_it_is_reassigned() -> None:
+    play = Play("brokers 1,2,3", "elect")
+
+    lines = play.do("create topic orders 0=1,1,2 1=2,3")
+
+    (notice,) = some(lines, "notice (set aside)")
+    assert "/brokers/topics/orders gives orders-0 the replicas [1, 1, 2], with a broker twice" in notice
+    assert "reassign it to replicas that name each broker once" in notice
+    assert some(lines, "new partition orders-1: 2 leads")
+
+    lines = play.do("ask reassign orders-0 to=1,2", "time +1s")
+
+    assert some(lines, "new partition orders-0: 1 leads, ISR [1, 2]")
+    assert play.theatre.machine is not None
+    assert play.theatre.machine.quarantined() == ()
+
+
+def test_an_isr_that_names_a_broker_twice_is_written_without_repetition() -> None:
+    step = leader_election.next_step(case("1,2,3", leader=1, isr="1,2,2,3"), cluster("2,3"))
+
+    assert isinstance(step, Change)
+    assert step.state == written(2, "2,3")
+
+
+def test_a_move_of_replicas_that_name_a_broker_twice_names_each_once() -> None:
+    assert toward(Assignment(ids("1,2,2")), ids("1,3")) == Assignment(ids("1,3,2"), ids("3"), ids("2"))
 
 
 def test_our_own_id_is_replaced_before_the_first_election() -> None:

@@ -23,7 +23,7 @@ from controller.core.steps.invariants import NOTHING, Held, outdated, refused, s
 from controller.core.topics import create_partitions, create_topics
 from controller.core.topics.create_topics import Plan
 from tests.unit.core.builders import AT, EPOCH, commits, ids, state
-from tests.unit.core.test_containment import CALLER, Turns, led, notices, path, topic
+from tests.unit.core.turns import CALLER, Turns, led, notices, path, topic
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicName
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment

@@ -10,7 +10,7 @@ from controller.core.reassignment.queue import MoveQueue
 from controller.core.reassignment.throttles import Throttles
 from controller.core.steps.draft import Draft
 from controller.core.steps.step import Step
-from tests.scenarios.commands import _state
+from tests.scenarios.reading import held_state
 from tests.unit.core.builders import AT, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
@@ -151,7 +151,7 @@ def test_a_request_that_meets_a_change_of_the_isr_waits_for_the_next_step(
 ) -> None:
     play = kept()
     play.do("ask reassign orders-0 to=3,2")
-    state, _ = _state(play.theatre, TopicPartition(TopicName("orders"), PartitionId(0)))
+    state, _ = held_state(play.theatre, TopicPartition(TopicName("orders"), PartitionId(0)))
 
     play.theatre.run = lambda: None  # type: ignore[method-assign]  # both come in one turn
     play.do("isr orders-0 1", f"znode {FOLDER}/orders-0 {taken}" if taken else f"remove {FOLDER}/orders-0")

@@ -8,7 +8,7 @@ from controller.core.messages.events import Again, Asked, CallId, Committed, Loa
 from controller.core.messages.requests import AlterReassignments, Caller, PartitionReassignment
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from tests.scenarios.commands import _topic
+from tests.scenarios.reading import held_topic
 from tests.unit.core.builders import AT, EPOCH, OWN, commits, ids, registration, state
 from tests.unit.traps.play import Play, index, some
 from zk_layout.facts import Stat, absent, present
@@ -33,7 +33,7 @@ def in_one_turn(play: Play, *commands: str) -> list[str]:
 
 
 def target(play: Play, topic: str) -> Replicas:
-    return _topic(play.theatre, topic).partitions[PartitionId(0)].target
+    return held_topic(play.theatre, topic).partitions[PartitionId(0)].target
 
 
 def test_requests_that_wait_for_a_change_of_the_isr_are_decided_in_their_order() -> None:
@@ -75,7 +75,7 @@ def test_a_topic_grows_by_one_request_a_step() -> None:
     lines = in_one_turn(play, "ask grow orders partitions=2 1=1,2", "ask grow orders partitions=3 1=3,4 2=3,4")
 
     assert some(lines, "answer orders NONE")
-    assert sorted(_topic(play.theatre, "orders").partitions) == [0, 1]
+    assert sorted(held_topic(play.theatre, "orders").partitions) == [0, 1]
     assert some(lines, "answer orders INVALID_REPLICA_ASSIGNMENT")
 
 

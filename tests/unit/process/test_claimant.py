@@ -16,10 +16,10 @@ from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
 from controller.zk import bridge
 from controller.zk.bridge import Bridge
-from tests.simulation.controllers import NothingWrong
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line
+from tests.simulation.stand_ins import NothingWrong
 from tests.simulation.zookeeper import MakeNode, RemoveNode
 from tests.simulation.zookeeper_server import ServerConnection
 from tests.unit.zk.simulated import Ensemble

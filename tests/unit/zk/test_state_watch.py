@@ -164,10 +164,10 @@ def test_a_recursive_watch_is_one_watch_and_is_gone_when_it_is_stopped() -> None
 
     assert observing.watch.is_recursive
     assert watched_states(zookeeper) == set()
-    assert [path for path, sessions in zookeeper._recursive_watches.items() if sessions] == [ABOVE]
+    assert [path for path, sessions in zookeeper.watches.below.items() if sessions] == [ABOVE]
     observing.watch.stop()
     observing.process.do(observing.process.bridge.exists("/"))
-    assert not any(zookeeper._recursive_watches.values())
+    assert not any(zookeeper.watches.below.values())
     observing.process.end()
 
 
@@ -211,4 +211,4 @@ def test_a_change_is_seen_whatever_the_next_server_knows(after_ms: int, knows: b
 
 def watched_states(zookeeper: ZooKeeper) -> set[str]:
     """The states with a watch of their own in ZooKeeper."""
-    return {path for path, sessions in zookeeper._data_watches.items() if sessions and path.endswith("/state")}
+    return {path for path, sessions in zookeeper.watches.data.items() if sessions and path.endswith("/state")}
