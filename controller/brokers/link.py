@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
 from controller.brokers.observing import LinkObserver
+from controller.brokers.rounds import Rounds
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.messages.effects import Tell
 from controller.core.messages.errors import ErrorCode
@@ -33,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Terms(Struct):
-    """What all links share; `packing` is held by the one that encodes. Only `timeout_s` may change.
+    """What all links share. Only `timeout_s` may change.
 
     Units:
         `timeout_s`: Kafka's `controller.socket.timeout.ms`, for connecting and for each answer.
@@ -43,7 +44,7 @@ class Terms(Struct):
     dialer: Dialer
     emit: Callable[[Acknowledged], None]
     observer: LinkObserver
-    packing: asyncio.Lock
+    rounds: Rounds
     timeout_s: float = 30.0
 
 
@@ -111,11 +112,9 @@ class Link:
 
     async def _deliver(self, tell: Tell) -> None:
         terms, began = self._terms, self._loop.time()
-        async with terms.packing:
-            # One command a round of the event loop: ten brokers' worth of partitions at once would block it.
-            await asyncio.sleep(0)
-            sent, unsendable, requests = self._encode(tell)
-        acknowledged: Acknowledged = await self._again_and_again()(self._attempt, sent, requests)
+        await terms.rounds.take(tell.command)
+        sent, unsendable, requests = self._encode(tell)
+        acknowledged = await self._until_acknowledged(sent, requests)
         if unsendable:
             errors = {**acknowledged.errors, **dict.fromkeys(unsendable, ErrorCode.UNKNOWN_SERVER_ERROR)}
             acknowledged = replace(acknowledged, command=tell.command, errors=errors)
@@ -136,6 +135,19 @@ class Link:
             named = ", ".join(map(str, unsendable[:5]))
             _log.error("partitions cannot be sent to a broker", broker=self.broker, partitions=named, exc_info=error)
             return sent, unsendable, encoder.encode(sent, number)
+
+    async def _until_acknowledged(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
+        try:
+            return await self._attempt(tell, requests)
+        except Exception as error:  # whatever a dialer or an answer causes
+            failed = [error]
+
+        async def attempt() -> Acknowledged:
+            if failed:
+                raise failed.pop()  # the first attempt, which nearly always succeeds: retrying costs more than asking
+            return await self._attempt(tell, requests)
+
+        return await self._again_and_again()(attempt)
 
     async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
         try:

@@ -10,6 +10,7 @@ import structlog
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.link import Link, Terms
 from controller.brokers.observing import LinkObserver, Unobserved
+from controller.brokers.rounds import Rounds
 from controller.connections.broker import Dialer
 from controller.core.messages.effects import Connect, Disconnect, Tell
 from controller.core.messages.events import Acknowledged
@@ -49,7 +50,7 @@ class Links:
             dialer or PlaintextDialer(),
             self._acknowledged,
             observer or Unobserved(),
-            asyncio.Lock(),
+            Rounds(),
             timeout_s,
         )
         self._emit = emit
