@@ -158,6 +158,67 @@ def test_a_partition_that_cannot_be_made_into_bytes_is_left_out_and_named() -> N
     asyncio.run(scenario())
 
 
+def metadata(partition: int, leader_epoch: int = 1) -> UpdateMetadata:
+    seen = PartitionView(
+        TopicName("orders"),
+        None,
+        PartitionId(partition),
+        ControllerEpoch(1),
+        BROKER,
+        LeaderEpoch(leader_epoch),
+        (BROKER,),
+        PartitionEpoch(1),
+        0,
+        (BROKER,),
+    )
+    return UpdateMetadata((seen,), (LiveBroker(BROKER, (Endpoint("INSIDE", "h", 1),)),))
+
+
+def test_metadata_that_queue_up_travel_together_and_each_is_acknowledged() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, failures):
+            commands: list[Command] = [
+                metadata(0),
+                metadata(1),
+                metadata(2),
+                StopReplica((stop(7),)),
+                metadata(3),
+                metadata(3, 2),
+            ]
+            for command in commands:
+                links.tell(tell(command))
+
+            answers = await heard.until(len(commands))
+
+            assert [answer.command for answer in answers] == commands
+            assert [type(received.command).__name__ for received in peer.received] == [
+                "UpdateMetadata",
+                "StopReplica",
+                "UpdateMetadata",
+            ]
+            listed = [c.partitions for r in peer.received if isinstance(c := r.command, UpdateMetadata)]
+            assert [[seen.partition for seen in some] for some in listed] == [[0, 1, 2], [3]]
+            assert listed[1][0].leader_epoch == 2
+            assert failures.depths[-1] == 0
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_made_into_bytes_is_named_to_the_command_that_listed_it() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, _):
+            for command in (metadata(0), metadata(1, 2**31), metadata(2)):
+                links.tell(tell(command))
+
+            answers = await heard.until(3)
+
+            beyond = TopicPartition(TopicName("orders"), PartitionId(1))
+            assert [answer.errors for answer in answers] == [{}, {beyond: ErrorCode.UNKNOWN_SERVER_ERROR}, {}]
+            assert len(peer.received) == 1
+
+    asyncio.run(story())
+
+
 def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
     async def refuse(peer: Peer, received: ReceivedCommand, writer: asyncio.StreamWriter) -> None:
         refused = {TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.KAFKA_STORAGE_ERROR}
