@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from controller.core.messages.commands import (
     LeaderAndIsr,
@@ -132,6 +133,25 @@ def test_what_brokers_have_in_common_is_made_once() -> None:
 
     assert first.chunks[1] is second.chunks[1]
     assert first.chunks[0] != second.chunks[0]
+
+
+@pytest.mark.parametrize("protocol", ["3.9", "2.4"])
+def test_brokers_that_have_changed_since_the_last_command_are_told(protocol: str) -> None:
+    commands, views = encoder(protocol), (partition(),)
+    moved = replace(BROKER_1, endpoints=(replace(BROKER_1.endpoints[0], port=9_999),))
+    racked = replace(BROKER_1, rack="west")
+    for brokers in (
+        (BROKER_1,),
+        (BROKER_1,),
+        (moved,),
+        (racked,),
+        (),
+        (BROKER_1, replace(BROKER_1, broker=2)),
+        (moved,),
+    ):
+        sent = tell(UpdateMetadata(views, brokers))
+
+        assert commands.encode(sent, 1) == encoder(protocol).encode(sent, 1)
 
 
 def test_what_was_forgotten_is_made_again_alike() -> None:
