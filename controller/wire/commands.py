@@ -84,6 +84,7 @@ class CommandEncoder:
         self._existing_tail = self._leader_and_isr_tail((), (), is_new=False, recovery_state=0)
         self._online_tail = self._packing.array(0) + self._packing.no_tags
         self._shared: dict[int, tuple[UpdateMetadata, bytes]] = {}
+        self._shared_bytes = 0
         self._last_brokers: tuple[tuple[LiveBroker, ...], bytes] = ((), self._pack_brokers(()))
 
     def encode(self, tell: Tell, correlation_id: int) -> tuple[CommandRequest, ...]:
@@ -148,6 +149,7 @@ class CommandEncoder:
         """Drop everything cached for sharing."""
         self._packing.forget()
         self._shared.clear()
+        self._shared_bytes = 0
 
     def _request(self, key: ApiKey, version: int, correlation_id: int, tell: Tell, payload: bytes) -> CommandRequest:
         header = encode_request_header(RequestHeader(key, version, correlation_id, self._client_id))
@@ -209,10 +211,10 @@ class CommandEncoder:
             return known[1]
         payload = self._update_metadata(command)
         self._shared[id(command)] = (command, payload)
-        size_bytes = sum(len(held) for _, held in self._shared.values())
-        while size_bytes > _SHARED_MOST_BYTES and len(self._shared) > 1:
+        self._shared_bytes += len(payload)
+        while self._shared_bytes > _SHARED_MOST_BYTES and len(self._shared) > 1:
             _, oldest = self._shared.pop(next(iter(self._shared)))
-            size_bytes -= len(oldest)
+            self._shared_bytes -= len(oldest)
         return payload
 
     def _update_metadata(self, command: UpdateMetadata) -> bytes:
