@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
@@ -27,6 +28,9 @@ class Recorder:
             measure.name: tuple(self._register_alias(alias, measure.help) for alias in measure.aliases)
             for measure in MEASURES
         }
+        # By measure and labels, what takes a value: to look that up each time takes longer than to count.
+        self._takers: dict[tuple[str, tuple[str, ...]], tuple[Callable[[float], None], ...]] = {}
+        self._lock = Lock()
         ProcessCollector(registry=self.registry)
 
     def record(self, name: str, value: float = 1.0, labels: tuple[str, ...] = ()) -> None:
@@ -36,14 +40,22 @@ class Recorder:
             KeyError: there is no such measure.
             ValueError: these are not as many labels as it has.
         """
+        takers = self._takers.get((name, labels))
+        if takers is None:
+            with self._lock:
+                takers = self._takers[name, labels] = tuple(self._takers_of(name, labels))
+        for take in takers:
+            take(value)
+
+    def _takers_of(self, name: str, labels: tuple[str, ...]) -> Iterator[Callable[[float], None]]:
         live, is_level = self._live[name], BY_NAME[name].kind is Kind.GAUGE
         for shown in (live.labels(*labels) if labels else live, *self._aliases[name]):
             if isinstance(shown, Histogram):
-                shown.observe(value)
+                yield shown.observe
             elif isinstance(shown, Gauge) and is_level:
-                shown.set(value)
+                yield shown.set
             else:
-                shown.inc(value)
+                yield shown.inc
 
     def expect(self, name: str, values: Iterable[tuple[str, ...]]) -> None:
         """Show a measure with these values of its labels from now on, at zero until something is recorded.
@@ -58,7 +70,10 @@ class Recorder:
 
     def forget(self, name: str) -> None:
         """Show a measure with labels for none of them any more."""
-        self._live[name].clear()
+        with self._lock:
+            for known in [known for known in self._takers if known[0] == name]:
+                del self._takers[known]
+            self._live[name].clear()
 
     def value(self, name: str, labels: tuple[str, ...] = ()) -> float:
         """A gauge's or counter's value; for a histogram the number of observations."""

@@ -14,8 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
+from controller.brokers.joining import Joining
 from controller.brokers.observing import LinkObserver
+from controller.brokers.rounds import Rounds
 from controller.connections.broker import Broken, BrokerConnection, Dialer
+from controller.core.messages.commands import UpdateMetadata
 from controller.core.messages.effects import Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
@@ -33,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Terms(Struct):
-    """What all links share; `packing` is held by the one that encodes. Only `timeout_s` may change.
+    """What all links share. Only `timeout_s` may change.
 
     Units:
         `timeout_s`: Kafka's `controller.socket.timeout.ms`, for connecting and for each answer.
@@ -43,7 +46,8 @@ class Terms(Struct):
     dialer: Dialer
     emit: Callable[[Acknowledged], None]
     observer: LinkObserver
-    packing: asyncio.Lock
+    rounds: Rounds
+    joining: Joining
     timeout_s: float = 30.0
 
 
@@ -52,7 +56,8 @@ class Link:
 
     A command is delivered at least once and before all later ones: after any failure the same bytes are sent again
     until the broker answers or the link is closed. Epochs let brokers tolerate repetitions. A command is encoded when
-    its turn comes, so that the queue for a broker that does not answer holds only values.
+    its turn comes, so that the queue for a broker that does not answer holds only values. Metadata that have queued up
+    by then are sent as one command.
     """
 
     def __init__(self, broker: BrokerId, broker_epoch: BrokerEpoch, endpoint: Endpoint, terms: Terms) -> None:
@@ -105,24 +110,23 @@ class Link:
                 while not self._queue:
                     self._stirred.clear()
                     await self._stirred.wait()
-                await self._deliver(self._queue[0])
+                await self._deliver()
         finally:
             self._connection.drop()
 
-    async def _deliver(self, tell: Tell) -> None:
+    async def _deliver(self) -> None:
+        """Send the first command of the queue, perhaps joined with others right behind it."""
         terms, began = self._terms, self._loop.time()
-        async with terms.packing:
-            # One command a round of the event loop: ten brokers' worth of partitions at once would block it.
-            await asyncio.sleep(0)
-            sent, unsendable, requests = self._encode(tell)
-        acknowledged: Acknowledged = await self._again_and_again()(self._attempt, sent, requests)
-        if unsendable:
-            errors = {**acknowledged.errors, **dict.fromkeys(unsendable, ErrorCode.UNKNOWN_SERVER_ERROR)}
-            acknowledged = replace(acknowledged, command=tell.command, errors=errors)
-        self._queue.popleft()
+        tell, told = terms.joining.first(self._queue)
+        await terms.rounds.take(tell.command)
+        sent, unsendable, requests = self._encode(tell)
+        acknowledged = await self._until_acknowledged(sent, requests)
+        for _ in told:
+            self._queue.popleft()
         terms.observer.acknowledged(self.broker, type(tell.command).__name__, self._loop.time() - began)
         terms.observer.depth_changed(self.broker, len(self._queue))
-        terms.emit(acknowledged)
+        for one in told:
+            terms.emit(_of_one(one, acknowledged, unsendable))
         if not self._queue:
             self._idle.set()
 
@@ -136,6 +140,19 @@ class Link:
             named = ", ".join(map(str, unsendable[:5]))
             _log.error("partitions cannot be sent to a broker", broker=self.broker, partitions=named, exc_info=error)
             return sent, unsendable, encoder.encode(sent, number)
+
+    async def _until_acknowledged(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
+        try:
+            return await self._attempt(tell, requests)
+        except Exception as error:  # whatever a dialer or an answer causes
+            failed = [error]
+
+        async def attempt() -> Acknowledged:
+            if failed:
+                raise failed.pop()  # the first attempt, which nearly always succeeds: retrying costs more than asking
+            return await self._attempt(tell, requests)
+
+        return await self._again_and_again()(attempt)
 
     async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
         try:
@@ -179,3 +196,15 @@ class Link:
                 attempts=state.attempt_number,
                 queued=len(self._queue),
             )
+
+
+def _of_one(told: Tell, acknowledged: Acknowledged, unsendable: tuple[TopicPartition, ...]) -> Acknowledged:
+    """What the answer means for one of the commands that were sent together."""
+    if told.command is acknowledged.command:
+        return acknowledged  # sent alone, and whole
+    command = told.command
+    if isinstance(command, UpdateMetadata):
+        listed = {TopicPartition(seen.topic, seen.partition) for seen in command.partitions}
+        unsendable = tuple(at for at in unsendable if at in listed)
+    errors = {**acknowledged.errors, **dict.fromkeys(unsendable, ErrorCode.UNKNOWN_SERVER_ERROR)}
+    return replace(acknowledged, command=command, errors=errors)

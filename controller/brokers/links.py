@@ -8,8 +8,10 @@ from collections.abc import Callable
 import structlog
 
 from controller.brokers.dialing import PlaintextDialer
+from controller.brokers.joining import Joining
 from controller.brokers.link import Link, Terms
 from controller.brokers.observing import LinkObserver, Unobserved
+from controller.brokers.rounds import Rounds
 from controller.connections.broker import Dialer
 from controller.core.messages.effects import Connect, Disconnect, Tell
 from controller.core.messages.events import Acknowledged
@@ -49,7 +51,8 @@ class Links:
             dialer or PlaintextDialer(),
             self._acknowledged,
             observer or Unobserved(),
-            asyncio.Lock(),
+            Rounds(),
+            Joining(),
             timeout_s,
         )
         self._emit = emit
@@ -140,6 +143,7 @@ class Links:
     def _acknowledged(self, acknowledged: Acknowledged) -> None:
         if not any(link.depth for link in self._links.values()):
             self._encoder.forget()
+            self._terms.joining.forget()
         self._emit(acknowledged)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -11,6 +11,7 @@ from controller.wire.frames import FrameBuffer
 Admit = Callable[[int], Awaitable[None]]
 _READ_BYTES = 256 * 1024
 _SLICE_BYTES = 256 * 1024
+_SMALL_BYTES = 16 * 1024
 
 
 class FrameStream:
@@ -53,12 +54,14 @@ class FrameStream:
     async def send(self, *chunks: bytes) -> None:
         """Write a message that includes its size, and wait until the other end reads it.
 
-        In slices, because a transport copies what the socket does not take at once: many megabytes shared by all
-        brokers would become as many copies.
+        A large one in slices, because a transport copies what the socket does not take at once: many megabytes shared
+        by all brokers would become as many copies. A small one at once: one call of the system, and one packet.
 
         Raises:
             OSError: the connection broke.
         """
+        if sum(map(len, chunks)) <= _SMALL_BYTES:
+            chunks = (b"".join(chunks),)
         for chunk in chunks:
             view = memoryview(chunk)
             for at in range(0, len(view), _SLICE_BYTES):

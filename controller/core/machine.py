@@ -12,6 +12,7 @@ from controller.core.clients.authorization import Authorizer
 from controller.core.duties import all_duties
 from controller.core.memory import Memory
 from controller.core.messages import commands, effects, events, requests
+from controller.core.messages.errors import ErrorCode
 from controller.core.messages.outbox import Outbox
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
@@ -19,8 +20,7 @@ from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
-from controller.core.transactions.proposal import Proposal
-from controller.core.turn.duty import Duty
+from controller.core.turn.duty import Duty, overriding
 from controller.core.turn.event_queue import EventQueue
 from controller.core.turn.intake import Intake
 from controller.core.turn.shared import at_beginning
@@ -79,6 +79,14 @@ class Machine:
         self._duties = all_duties(shared, memory, self._intake)
         self._serving = {request: duty for duty in self._duties for request in duty.requests}
         self._waking = {alarm: duty for duty in self._duties for alarm in duty.alarms}
+        self._hearing = [(f"an answer for {_name(duty)}", duty) for duty in overriding(self._duties, "hear")]
+        self._retracting = overriding(self._duties, "retract")
+        self._amending = overriding(self._duties, "amend")
+        self._following = overriding(self._duties, "follow")
+        self._announcing = overriding(self._duties, "announce")
+        self._proposing = [
+            (f"what {_name(duty)} wants written", duty) for duty in overriding(self._duties, "propose", "drain")
+        ]
         self._budget = settings.budget
         self._half_read = shared.transactions.half_read_topics
         self._is_loaded = self._is_draining = self._is_over = False
@@ -95,9 +103,11 @@ class Machine:
         if self._is_over:
             return out.effects
         self._queue.add(happened)
+        is_cause = not happened
         for event in self._queue.take(self._budget.folded):
             self._fold(event, out)
-        if self._is_loaded and not out.is_over and not self._queue.is_within_one:
+            is_cause = is_cause or not _only_confirms(event)
+        if self._is_loaded and not out.is_over and not self._queue.is_within_one and (is_cause or out.effects):
             self._decide(out)
         is_drained = self._is_draining and not self._transactions.count and not out.is_over
         if is_drained:
@@ -109,19 +119,22 @@ class Machine:
 
     def _decide(self, out: Outbox) -> None:
         changes = self._state.take_changes(self._budget.followed, self._half_read)
-        for duty in self._duties:
+        for duty in self._retracting:
             duty.retract(changes, out)
-        for duty in self._duties:
+        for duty in self._amending:
             duty.amend(changes, out)
-        for duty in self._duties:
+        for duty in self._following:
             duty.follow(changes, out)
         if not changes.unseen:
             for asked in self._intake.take(out):
                 self._intake.admit_to(self._serving[type(asked.request)], asked, out)
-        for duty in self._duties:
+        for duty in self._announcing:
             duty.announce(changes, out)
-        for duty in self._duties:
-            self._transactions.send(duty, self._proposals(duty, out), out)
+        for what, duty in self._proposing:
+            ask = duty.drain if self._is_draining else duty.propose
+            proposals = self._quarantine.attempt(what, partial(ask, out), out)
+            if proposals:
+                self._transactions.send(duty, proposals, out)
 
     def snapshot(self) -> Snapshot:
         """Summarize the term after the last turn."""
@@ -184,8 +197,8 @@ class Machine:
                 | events.Surveyed()
                 | events.ClockShown()
             ):
-                for duty in self._duties:
-                    self._quarantine.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
+                for what, duty in self._hearing:
+                    self._quarantine.attempt(what, partial(duty.hear, event, out), out)
             case events.Asked():
                 self._intake.receive(event, out)
             case events.Woke(alarm):
@@ -243,14 +256,19 @@ class Machine:
         else:
             self._quarantine.release(what)
 
-    def _proposals(self, duty: Duty, out: Outbox) -> Sequence[Proposal]:
-        what, ask = f"what {_name(duty)} wants written", duty.drain if self._is_draining else duty.propose
-        proposals = self._quarantine.attempt(what, partial(ask, out), out)
-        return () if proposals is None else proposals
-
     def _czxid_of(self, name: TopicName) -> Zxid | None:
         topic = self._cluster.topics.get(name)
         return None if topic is None else topic.czxid
+
+
+def _only_confirms(event: events.Event) -> bool:
+    """Whether an event only says that a broker took in metadata: clients may wait for that, but no decision does."""
+    return (
+        isinstance(event, events.Acknowledged)
+        and isinstance(event.command, commands.UpdateMetadata)
+        and event.error is ErrorCode.NONE
+        and not event.errors
+    )
 
 
 def _name(duty: Duty) -> str:

@@ -69,6 +69,11 @@ class Turns:
         record("event_queue_depth", left)
         for event in events:
             self._received(event, now)
+        if effects:
+            self._followed(effects, now)
+
+    def _followed(self, effects: Sequence[Effect], now: float) -> None:
+        record = self._recorder.record
         told, written = Counter[str](), Counter[str]()
         for effect in effects:
             if isinstance(effect, Tell):

@@ -84,6 +84,8 @@ class CommandEncoder:
         self._existing_tail = self._leader_and_isr_tail((), (), is_new=False, recovery_state=0)
         self._online_tail = self._packing.array(0) + self._packing.no_tags
         self._shared: dict[int, tuple[UpdateMetadata, bytes]] = {}
+        self._shared_bytes = 0
+        self._last_brokers: tuple[tuple[LiveBroker, ...], bytes] = ((), self._pack_brokers(()))
 
     def encode(self, tell: Tell, correlation_id: int) -> tuple[CommandRequest, ...]:
         """The requests that carry a command, in sending order; their correlation ids count up from the given one.
@@ -147,6 +149,7 @@ class CommandEncoder:
         """Drop everything cached for sharing."""
         self._packing.forget()
         self._shared.clear()
+        self._shared_bytes = 0
 
     def _request(self, key: ApiKey, version: int, correlation_id: int, tell: Tell, payload: bytes) -> CommandRequest:
         header = encode_request_header(RequestHeader(key, version, correlation_id, self._client_id))
@@ -208,10 +211,10 @@ class CommandEncoder:
             return known[1]
         payload = self._update_metadata(command)
         self._shared[id(command)] = (command, payload)
-        size_bytes = sum(len(held) for _, held in self._shared.values())
-        while size_bytes > _SHARED_MOST_BYTES and len(self._shared) > 1:
+        self._shared_bytes += len(payload)
+        while self._shared_bytes > _SHARED_MOST_BYTES and len(self._shared) > 1:
             _, oldest = self._shared.pop(next(iter(self._shared)))
-            size_bytes -= len(oldest)
+            self._shared_bytes -= len(oldest)
         return payload
 
     def _update_metadata(self, command: UpdateMetadata) -> bytes:
@@ -220,12 +223,24 @@ class CommandEncoder:
             ((command.partitions, self._tail_of_metadata),),
             with_ids=version >= 7,
         )
-        pieces.append(packing.array(len(command.brokers)))
-        for broker in command.brokers:
+        pieces += (self._brokers_bytes(command.brokers), packing.no_tags)
+        return b"".join(pieces)
+
+    def _brokers_bytes(self, brokers: tuple[LiveBroker, ...]) -> bytes:
+        """The brokers of a command; mostly those of the last one, and in a large cluster more bytes than the rest."""
+        known, packed = self._last_brokers
+        if known != brokers:
+            packed = self._pack_brokers(brokers)
+            self._last_brokers = brokers, packed
+        return packed
+
+    def _pack_brokers(self, brokers: tuple[LiveBroker, ...]) -> bytes:
+        packing = self._packing
+        pieces = [packing.array(len(brokers))]
+        for broker in brokers:
             pieces += (_SIZE.pack(broker.broker), packing.array(len(broker.endpoints)))
             pieces += map(self._endpoint_bytes, broker.endpoints)
             pieces += (packing.nullable_string(broker.rack), packing.no_tags)
-        pieces.append(packing.no_tags)
         return b"".join(pieces)
 
     def _endpoint_bytes(self, endpoint: Endpoint) -> bytes:

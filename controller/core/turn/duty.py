@@ -5,7 +5,7 @@ A duty has its own folder or module and one line in `duties.py`. The machine kno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from controller.core.messages.events import (
@@ -81,3 +81,19 @@ class Duty:
     def figures(self) -> dict[str, float]:
         """Its current gauges, by measure."""
         return {}
+
+
+def overriding(duties: Iterable[Duty], *calls: str) -> tuple[Duty, ...]:
+    """The duties that override any of these calls, in their order: the others do nothing there.
+
+    >>> class Listener(Duty):
+    ...     def hear(self, report, out): ...
+    >>> listener = Listener()
+    >>> overriding([Duty(), listener], "hear", "propose") == (listener,)
+    True
+    """
+    return tuple(duty for duty in duties if any(_overrides(duty, call) for call in calls))
+
+
+def _overrides(duty: Duty, call: str) -> bool:
+    return getattr(getattr(duty, call), "__func__", None) is not getattr(Duty, call)

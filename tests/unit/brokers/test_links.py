@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -24,7 +25,7 @@ from controller.core.messages.effects import Connect, Disconnect, Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.wire.broker_side import ReceivedCommand, encode_acknowledgement
-from controller.wire.commands import CommandEncoder
+from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.versions import parse_protocol
 from tests.unit.brokers.peer import Peer, acknowledge, listening
 from zk_layout.ids import (
@@ -155,6 +156,67 @@ def test_a_partition_that_cannot_be_made_into_bytes_is_left_out_and_named() -> N
             }
 
     asyncio.run(scenario())
+
+
+def metadata(partition: int, leader_epoch: int = 1) -> UpdateMetadata:
+    seen = PartitionView(
+        TopicName("orders"),
+        None,
+        PartitionId(partition),
+        ControllerEpoch(1),
+        BROKER,
+        LeaderEpoch(leader_epoch),
+        (BROKER,),
+        PartitionEpoch(1),
+        0,
+        (BROKER,),
+    )
+    return UpdateMetadata((seen,), (LiveBroker(BROKER, (Endpoint("INSIDE", "h", 1),)),))
+
+
+def test_metadata_that_queue_up_travel_together_and_each_is_acknowledged() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, failures):
+            commands: list[Command] = [
+                metadata(0),
+                metadata(1),
+                metadata(2),
+                StopReplica((stop(7),)),
+                metadata(3),
+                metadata(3, 2),
+            ]
+            for command in commands:
+                links.tell(tell(command))
+
+            answers = await heard.until(len(commands))
+
+            assert [answer.command for answer in answers] == commands
+            assert [type(received.command).__name__ for received in peer.received] == [
+                "UpdateMetadata",
+                "StopReplica",
+                "UpdateMetadata",
+            ]
+            listed = [c.partitions for r in peer.received if isinstance(c := r.command, UpdateMetadata)]
+            assert [[seen.partition for seen in some] for some in listed] == [[0, 1, 2], [3]]
+            assert listed[1][0].leader_epoch == 2
+            assert failures.depths[-1] == 0
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_made_into_bytes_is_named_to_the_command_that_listed_it() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, _):
+            for command in (metadata(0), metadata(1, 2**31), metadata(2)):
+                links.tell(tell(command))
+
+            answers = await heard.until(3)
+
+            beyond = TopicPartition(TopicName("orders"), PartitionId(1))
+            assert [answer.errors for answer in answers] == [{}, {beyond: ErrorCode.UNKNOWN_SERVER_ERROR}, {}]
+            assert len(peer.received) == 1
+
+    asyncio.run(story())
 
 
 def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
@@ -467,6 +529,51 @@ def test_a_command_of_megabytes_arrives_whole() -> None:
             (received,) = peer.received
             assert isinstance(received.command, UpdateMetadata)
             assert len(received.command.partitions) == 60_000
+
+    asyncio.run(story())
+
+
+class Rounds(CommandEncoder):
+    """Notes in which round of the event loop it encodes each command."""
+
+    def __init__(self) -> None:
+        super().__init__(BrokerId(99), parse_protocol("3.9"), "INSIDE")
+        self.of_commands: list[int] = []
+        self._round = 0
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._round += 1
+        asyncio.get_running_loop().call_soon(self.begin)
+
+    def encode(self, tell: Tell, correlation_id: int) -> tuple[CommandRequest, ...]:
+        self.of_commands.append(self._round)
+        return super().encode(tell, correlation_id)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "brokers", "expected"),
+    [(1, 20, [20]), (1, 60, [45, 15]), (240, 6, [2, 2, 2]), (241, 3, [1, 1, 1]), (10_000, 3, [1, 1, 1])],
+)
+def test_links_encode_in_a_round_of_the_event_loop_what_takes_little_time(
+    partitions: int, brokers: int, expected: list[int]
+) -> None:
+    async def story() -> None:
+        async with listening() as peer:
+            encoder, heard = Rounds(), Heard()
+            links = Links(encoder, "INSIDE", heard)
+            encoder.begin()
+            for broker in range(brokers):
+                links.connect(Connect(BrokerId(broker), FIRST_LIFE, Registration((peer.endpoint,))))
+            command = StopReplica(tuple(stop(number) for number in range(partitions)))
+            for broker in range(brokers):
+                links.tell(Tell(BrokerId(broker), FIRST_LIFE, ControllerEpoch(3), command))
+
+            await heard.until(brokers)
+
+            await links.close()
+            counted = Counter(encoder.of_commands)
+            assert [counted[number] for number in sorted(counted)] == expected
 
     asyncio.run(story())
 

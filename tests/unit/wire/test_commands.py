@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from controller.core.messages.commands import (
     LeaderAndIsr,
@@ -16,6 +17,7 @@ from controller.core.messages.commands import (
 )
 from controller.core.messages.effects import Tell
 from controller.core.messages.errors import ErrorCode
+from controller.wire import commands as wire_commands
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
 from controller.wire.versions import parse_protocol
@@ -132,6 +134,39 @@ def test_what_brokers_have_in_common_is_made_once() -> None:
 
     assert first.chunks[1] is second.chunks[1]
     assert first.chunks[0] != second.chunks[0]
+
+
+@pytest.mark.parametrize("protocol", ["3.9", "2.4"])
+def test_brokers_that_have_changed_since_the_last_command_are_told(protocol: str) -> None:
+    commands, views = encoder(protocol), (partition(),)
+    moved = replace(BROKER_1, endpoints=(replace(BROKER_1.endpoints[0], port=9_999),))
+    racked = replace(BROKER_1, rack="west")
+    for brokers in (
+        (BROKER_1,),
+        (BROKER_1,),
+        (moved,),
+        (racked,),
+        (),
+        (BROKER_1, replace(BROKER_1, broker=2)),
+        (moved,),
+    ):
+        sent = tell(UpdateMetadata(views, brokers))
+
+        assert commands.encode(sent, 1) == encoder(protocol).encode(sent, 1)
+
+
+def test_what_brokers_have_in_common_is_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [UpdateMetadata((partition(number),), (BROKER_1,)) for number in range(9)]
+    size_bytes = len(encoder().encode(tell(every[0]), 1)[0].chunks[1])
+    monkeypatch.setattr(wire_commands, "_SHARED_MOST_BYTES", 3 * size_bytes)
+    commands = encoder()
+
+    for _ in range(2):
+        made = [commands.encode(tell(sent), 1)[0].chunks[1] for sent in every]
+        again = [commands.encode(tell(sent), 1)[0].chunks[1] for sent in every[-3:]]
+        assert all(one is other for one, other in zip(made[-3:], again, strict=True))
+        assert commands.encode(tell(every[0]), 1)[0].chunks[1] is not made[0]
+        commands.forget()
 
 
 def test_what_was_forgotten_is_made_again_alike() -> None:

@@ -1,0 +1,63 @@
+"""How much do all links encode in one round of the event loop?
+
+Ten brokers' worth of partitions at once would block it, and a round for each small command costs more than the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import assert_never
+
+from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
+
+PARTITIONS_A_ROUND = 500
+COMMAND_AS_PARTITIONS = 10  # what encoding and writing a command takes beside its partitions
+
+
+class Rounds:
+    """Shares rounds among links, in the order in which they ask. A command that is larger has a round of its own."""
+
+    def __init__(self) -> None:
+        """Nothing is encoded in this round yet."""
+        self._taken = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def take(self, command: Command) -> None:
+        """Return when this command may be encoded, in the same step of the caller's task."""
+        loop, size = asyncio.get_running_loop(), COMMAND_AS_PARTITIONS + _partitions(command)
+        if self._waiting or not self._fits(size):
+            turn = loop.create_future()
+            self._waiting.append((size, turn))
+            await turn
+        elif self._taken:
+            self._taken += size
+        else:
+            self._taken = size
+            loop.call_soon(self._renew, loop)
+
+    def _fits(self, size: int) -> bool:
+        return not self._taken or self._taken + size <= PARTITIONS_A_ROUND
+
+    def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let those encode in the next round who waited; they are before this in it, so that it is theirs alone."""
+        self._taken = 0
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, turn = self._waiting.popleft()
+            if not turn.done():  # its link may have been closed meanwhile
+                turn.set_result(None)
+                self._taken += size
+        if self._taken:
+            loop.call_soon(self._renew, loop)
+
+
+def _partitions(command: Command) -> int:
+    match command:
+        case LeaderAndIsr(partitions, new):
+            return len(partitions) + len(new)
+        case UpdateMetadata(partitions):
+            return len(partitions)
+        case StopReplica(stops):
+            return len(stops)
+        case _:
+            assert_never(command)
