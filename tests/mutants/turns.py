@@ -35,7 +35,7 @@ MUTANTS = (
         "        if replica not in brokers or replica not in replicas:\n            return False\n",
         "        pass\n",
         (law("first_telling"),),
-        unseen="lived through the worlds tried: leaders remove the dead from their ISRs themselves",
+        unseen="lived through 200 worlds: leaders remove the dead from their ISRs themselves",
     ),
     Mutant(
         "does not count a partition that lacks in-sync replicas when a term begins",
