@@ -11,6 +11,7 @@ PLACEMENT = "controller/core/state/placement.py"
 EVENT_QUEUE = "controller/core/turn/event_queue.py"
 DELETION = "controller/core/topics/deletion.py"
 AGENDA = "controller/core/scheduling/agenda.py"
+COUNTS = "controller/core/counts.py"
 MACHINE = "controller/core/machine.py"
 STEPS = "controller/core/steps/steps.py"
 QUARANTINES = "controller/core/steps/quarantined_topics.py"
@@ -27,6 +28,22 @@ MUTANTS = (
         "most = EVERY",
         (unit("turns_are_bounded"),),
         unseen="only turns become long, and worlds measure none",
+    ),
+    Mutant(
+        "takes a partition for sound in whose ISR the dead are",
+        STEPS,
+        "        if replica not in brokers or replica not in replicas:\n            return False\n",
+        "        pass\n",
+        (law("first_telling"),),
+        unseen="lived through 200 worlds: leaders remove the dead from their ISRs themselves",
+    ),
+    Mutant(
+        "does not count a partition that lacks in-sync replicas when a term begins",
+        COUNTS,
+        "return is_led and len(state.isr) >= len(replicas)",
+        "return is_led",
+        (law("first_telling"),),
+        unseen="no world looks at figures",
     ),
     Mutant(
         "forgets what is left of the requests about a topic",
@@ -115,8 +132,8 @@ MUTANTS = (
     Mutant(
         "follows facts apart that were read together",
         MACHINE,
-        " and not self._queue.is_within_one:",
-        ":",
+        " and not self._queue.is_within_one and (is_cause",
+        " and (is_cause",
         (unit("turns_are_bounded"),),
         unseen="no world reads more at once than a turn takes",
     ),

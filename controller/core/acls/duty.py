@@ -9,7 +9,6 @@ Source: Kafka's AclAuthorizer: createAcls, deleteAcls, acls and updateResourceAc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from msgspec import Struct, field
 
@@ -19,11 +18,12 @@ from controller.core.clients.refusal import refusal
 from controller.core.messages import replies
 from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.events import Asked, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AclFilter, CreateAcls, DeleteAcls, DescribeAcls
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
+from controller.core.transactions.ready import propose_ready
 from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared
 from zk_layout.codec import one_line
@@ -165,15 +165,7 @@ class AclRequests(Duty):
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Write the known entries with the requested changes, for a limited number of patterns a turn."""
-        proposals: list[Proposal] = []
-        for address in tuple(islice(self._ready, AT_ONCE_PATTERNS)):
-            del self._ready[address]
-            proposal = self._proposal(address, out)
-            if proposal is not None:
-                proposals.append(proposal)
-        if self._ready:
-            out.wake(Again(), out.now)
-        return proposals
+        return propose_ready(self._ready, AT_ONCE_PATTERNS, self._proposal, out)
 
     def _proposal(self, address: AclAddress, out: Outbox) -> Proposal | None:
         subject = Subject("znode", address.path)

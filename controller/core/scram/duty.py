@@ -9,13 +9,12 @@ Source: Kafka's ZkAdminManager.alterUserScramCredentials and AdminZkClient.chang
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from msgspec import Struct
 
 from controller.core.messages.effects import Create, Set, Write
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.events import Asked, CallId
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import ScramCredentialsAltered, UserAltered
 from controller.core.messages.requests import AlterScramCredentials
@@ -24,6 +23,7 @@ from controller.core.scram.rules import UserChange
 from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
+from controller.core.transactions.ready import propose_ready
 from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared
 from zk_layout.codec import one_line
@@ -86,15 +86,7 @@ class ScramCredentials(Duty):
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Write the settings with the requested changes, for a limited number of users a turn."""
-        proposals: list[Proposal] = []
-        for address in tuple(islice(self._ready, AT_ONCE_USERS)):
-            del self._ready[address]
-            proposal = self._proposal(address, out)
-            if proposal is not None:
-                proposals.append(proposal)
-        if self._ready:
-            out.wake(Again(), out.now)
-        return proposals
+        return propose_ready(self._ready, AT_ONCE_USERS, self._proposal, out)
 
     def _proposal(self, address: UserConfigAddress, out: Outbox) -> Proposal | None:
         subject = Subject("znode", address.path)
