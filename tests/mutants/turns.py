@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "follows facts apart that were read together",
         MACHINE,
-        " and not self._queue.is_within_one:",
-        ":",
+        " and not self._queue.is_within_one",
+        "",
         (unit("turns_are_bounded"),),
         unseen="no world reads more at once than a turn takes",
     ),
