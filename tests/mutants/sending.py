@@ -90,6 +90,7 @@ MUTANTS = (
         "and isinstance(event.command, commands.UpdateMetadata)",
         "and isinstance(event.command, commands.Command)",
         (unit("confirmed_metadata"),),
+        unseen="other events soon cause the same decisions",
     ),
     Mutant(
         "decides nothing after metadata were confirmed, whatever a duty says to that",
