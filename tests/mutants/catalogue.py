@@ -10,6 +10,7 @@ from tests.mutants import (
     observing,
     requests,
     rights,
+    sending,
     standing,
     topics,
     turns,
@@ -29,4 +30,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *challenges.MUTANTS,
     *rights.MUTANTS,
     *observing.MUTANTS,
+    *sending.MUTANTS,
 )

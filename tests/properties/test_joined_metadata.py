@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,6 +145,22 @@ def test_other_brokers_are_told_apart() -> None:
     _, told = Joining().first([metadata_of(1), metadata_of(2, brokers=BROKERS[1])])
 
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        view("orders", "A" * 22, 2, DELETED, 1),
+        view("orders", "B" * 22, 2, 1, 1),
+        view("orders", None, 2, 1, 1),
+    ],
+)
+def test_two_lives_of_a_topic_are_told_apart(after: PartitionView) -> None:
+    other = Tell(BROKER, BrokerEpoch(1), ControllerEpoch(1), UpdateMetadata((after,), BROKERS[0]))
+
+    for queue in ([metadata_of(1), other], [other, metadata_of(1)]):
+        sent, told = Joining().first(queue)
+        assert (sent, told) == (queue[0], (queue[0],))
 
 
 def test_only_the_last_joined_commands_are_remembered() -> None:

@@ -176,7 +176,7 @@ def metadata(partition: int, leader_epoch: int = 1) -> UpdateMetadata:
 
 def test_metadata_that_queue_up_travel_together_and_each_is_acknowledged() -> None:
     async def story() -> None:
-        async with listening() as peer, links_to(peer) as (links, heard, failures):
+        async with asyncio.timeout(20), listening() as peer, links_to(peer) as (links, heard, failures):
             commands: list[Command] = [
                 metadata(0),
                 metadata(1),
@@ -206,7 +206,7 @@ def test_metadata_that_queue_up_travel_together_and_each_is_acknowledged() -> No
 
 def test_what_cannot_be_made_into_bytes_is_named_to_the_command_that_listed_it() -> None:
     async def story() -> None:
-        async with listening() as peer, links_to(peer) as (links, heard, _):
+        async with asyncio.timeout(20), listening() as peer, links_to(peer) as (links, heard, _):
             for command in (metadata(0), metadata(1, 2**31), metadata(2)):
                 links.tell(tell(command))
 

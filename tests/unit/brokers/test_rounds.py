@@ -29,7 +29,8 @@ def test_a_link_that_is_closed_while_it_waits_takes_nothing() -> None:
 
         tasks[1].cancel()
         tasks[2].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*tasks, return_exceptions=True)
 
         assert encoded == [0, 3]
 
