@@ -152,6 +152,10 @@ REASSIGNMENTS = (
     _gauge("waiting_moves_min_isr", "Moves that wait until no partition is offline or below min.insync.replicas."),
     _gauge("waiting_moves_brokers", "Moves that wait until every broker with replicas is alive."),
     _gauge(
+        "waiting_moves_receivers",
+        "Moves that wait until the brokers that would receive have been registered for long enough.",
+    ),
+    _gauge(
         "partitions_below_min_isr",
         "Partitions that are offline or below min.insync.replicas; counted only where moves wait for that.",
     ),

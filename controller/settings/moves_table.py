@@ -110,4 +110,13 @@ MOVES: tuple[Setting, ...] = (
         "away when the leader's term began they wait at once, since it does not know since when. 0: at once.",
         counts_at_once=True,
     ),
+    ours(
+        "reassignment.moves.wait.for.receivers.ms",
+        number(0),
+        0,
+        "How long each broker that would receive a replica must have been registered before a move begins that copies. "
+        "Counted from when the leader saw the registration, so anew for a broker that restarts, and for a new leader. "
+        "0: they do not wait, as in Kafka.",
+        counts_at_once=True,
+    ),
 )

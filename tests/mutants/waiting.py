@@ -15,7 +15,9 @@ SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 RACKS = "controller/core/reassignment/racks.py"
 RATE = "controller/core/reassignment/rate.py"
+RECEIVERS = "controller/core/reassignment/receivers.py"
 GIVING_UP = "controller/core/reassignment/giving_up.py"
+OBSTACLES = "controller/core/reassignment/obstacles.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLES = "controller/core/reassignment/throttles.py"
 HELD_MOVES = "controller/core/reassignment/held_moves.py"
@@ -129,8 +131,8 @@ MUTANTS = (
     Mutant(
         "lets what waits for a healthy cluster wait on once it is known to be one",
         TURNS,
-        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
-        "self._lines.waited_for(ABSENT, HOURS)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS)",
         (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
         unseen="such moves wait in one world of thirty",
     ),
@@ -188,6 +190,38 @@ MUTANTS = (
         "({}, now) if self._gone is None",
         (unit("gates"),),
         unseen="worlds allow a new leader to count from when its term began",
+    ),
+    Mutant(
+        "begins a move though a broker that would receive has just been registered",
+        OBSTACLES,
+        "if place.kind == INTO and self.receivers.is_recent(place.broker):",
+        "if place.kind == OUT and self.receivers.is_recent(place.broker):",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
+    ),
+    Mutant(
+        "takes a broker that has restarted for one that has been there all the time",
+        RECEIVERS,
+        "known[0] == held.epoch:",
+        "known[0]:",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
+    ),
+    Mutant(
+        "does not wake when a broker has been registered for long enough",
+        RECEIVERS,
+        "                    out.wake(ReceiverStayed(), until)\n",
+        "",
+        (unit("receivers"),),
+        unseen="terms take turns for other reasons",
+    ),
+    Mutant(
+        "lets what waits for a receiver wait on once that has been registered for long enough",
+        TURNS,
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
     ),
     Mutant(
         "begins moves of a lower weight first",

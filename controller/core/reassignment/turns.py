@@ -21,6 +21,7 @@ from controller.core.reassignment.places import (
     HOURS,
     MIN_ISR,
     NOWHERE,
+    RECENT,
     THE_CLUSTER,
     Place,
     Places,
@@ -85,6 +86,8 @@ class Turns:
         self.room.adjust(settings)
         self.gates.adjust(before, out.now)
         self.hours.look(out)
+        if settings.moves_need_receivers_s != before.moves_need_receivers_s:
+            self.obstacles.receivers.adjust(out)
         if settings.changes_a_second != before.changes_a_second:
             self.rate.adjust()
         self._lines.open_all()
@@ -119,7 +122,7 @@ class Turns:
         """Call those that may begin now."""
         self.are_uncalled = False
         has_room = self.obstacles.has_room()
-        for place in self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY) if has_room else ():
+        for place in self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY) if has_room else ():
             if not self.obstacles.is_closed(place):
                 self._lines.open(place)
         if not self.rate.are_used_up:
