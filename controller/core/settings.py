@@ -52,7 +52,8 @@ OPEN_ACL_BYTES = 27
 
 
 MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT = "min-isr", "round-robin", "weight"
-MOVE_ORDERS = (MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT)
+SMALL, LARGE = "small", "large"
+MOVE_ORDERS = (MIN_ISR_FIRST, SMALL, LARGE, ROUND_ROBIN, WEIGHT)
 """By what waiting moves may be put in order, before the order in which they were accepted."""
 
 

@@ -74,8 +74,9 @@ MOVES: tuple[Setting, ...] = (
         names(*MOVE_ORDERS),
         None,
         "Which of the moves that wait begin first: those of partitions that are offline or below min.insync.replicas "
-        "(min-isr), those of a higher weight (weight), topics in turn (round-robin). The first that tells two apart "
-        "decides, at last which was accepted first; each tenth is the one that has waited longest.",
+        "(min-isr), those that copy fewer bytes (small) or more (large), as their leaders say, those of a higher "
+        "weight (weight), topics in turn (round-robin). The first that tells two apart decides, at last which was "
+        "accepted first; each tenth is the one that has waited longest.",
         counts_at_once=True,
     ),
     ours(

@@ -15,6 +15,8 @@ SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 RACKS = "controller/core/reassignment/racks.py"
 RATE = "controller/core/reassignment/rate.py"
+SIZES = "controller/core/reassignment/waiting_sizes.py"
+PROGRESS = "controller/core/progress/duty.py"
 RECEIVERS = "controller/core/reassignment/receivers.py"
 GIVING_UP = "controller/core/reassignment/giving_up.py"
 OBSTACLES = "controller/core/reassignment/obstacles.py"
@@ -230,6 +232,100 @@ MUTANTS = (
         "return waiter.weight",
         (unit("move_order"),),
         unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins large moves first where small ones are to be, and the reverse",
+        ORDER,
+        "copied if policy == SMALL else -copied",
+        "-copied if policy == SMALL else copied",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins moves first of which no one has said what they copy",
+        ORDER,
+        "return UNKNOWN if copied is None",
+        "return -UNKNOWN if copied is None",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "forgets that a move to several brokers copies its partition to each",
+        SIZES,
+        "known[0] * self._moves[at]",
+        "known[0]",
+        (unit("waiting_sizes"),),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins moves before brokers have said what they copy",
+        TURNS,
+        "self.obstacles.has_room() and not self.sizes.are_awaited",
+        "self.obstacles.has_room()",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "waits however long for a broker that does not say what moves copy",
+        SIZES,
+        "(since is None or self._now < since + AWAITED_S)",
+        "True",
+        (unit("waiting_sizes"),),
+        unseen="brokers of worlds answer, or say at once that they do not",
+    ),
+    Mutant(
+        "does not wake to ask brokers for further sizes, or again",
+        SIZES,
+        "            out.wake(AskForSizes(), self._alarm_at)\n",
+        "            pass\n",
+        (unit("waiting_sizes"),),
+        unseen="terms take turns for other reasons",
+    ),
+    Mutant(
+        "asks brokers for sizes whatever the order of moves is",
+        SIZES,
+        "return SMALL in order or LARGE in order",
+        "return order is not None",
+        (unit("waiting_sizes"),),
+    ),
+    Mutant(
+        "asks a broker for sizes without a pause",
+        SIZES,
+        "out.now + PACE_S + self._cluster.replica_counts",
+        "out.now + self._cluster.replica_counts",
+        (unit("waiting_sizes"),),
+    ),
+    Mutant(
+        "asks a broker for sizes that has not answered yet",
+        SIZES,
+        "if out.now < question.asked_at + GIVEN_UP_S:",
+        "if out.now < question.asked_at:",
+        (unit("waiting_sizes"),),
+        unseen="brokers of worlds answer, or say at once that they do not",
+    ),
+    Mutant(
+        "takes what was said of moves under way for the sizes of what waits",
+        SIZES,
+        "if not event.is_of_waiting or question is None or",
+        "if question is None or",
+        (unit("waiting_sizes"),),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "takes what was said of what waits for the sizes of moves under way",
+        PROGRESS,
+        " and not report.is_of_waiting:",
+        ":",
+        (unit("waiting_sizes"),),
+        unseen="worlds do not judge how far moves are",
+    ),
+    Mutant(
+        "believes for ever what a broker has said of a size",
+        SIZES,
+        "for since, after_s in ((self._said, AGAIN_S), (self._unsaid, RETRIED_S)):\n            self._come_due",
+        "for since, after_s in ((self._unsaid, RETRIED_S),):\n            self._come_due",
+        (unit("waiting_sizes"),),
+        unseen="worlds are over before that",
     ),
     Mutant(
         "forgets at a fail-over the weights of moves that wait",

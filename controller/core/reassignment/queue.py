@@ -14,13 +14,12 @@ from itertools import islice
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Alarm, ClockShown
+from controller.core.messages.events import Again, Alarm, ClockShown, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule, topic_room
 from controller.core.reassignment.giving_up import GiveUp, GivingUp
 from controller.core.reassignment.memory import QueueMemory
-from controller.core.reassignment.obstacles import Obstacles
 from controller.core.reassignment.places import THE_CLUSTER
 from controller.core.reassignment.queue_writes import Noted, Plan, part_writes, refused_write, without_strays
 from controller.core.reassignment.turns import ASIDE_S, Turns
@@ -48,7 +47,7 @@ class TryAside(Alarm, frozen=True):
 class MoveQueue(TopicDuty):
     """The waiting moves of one term, and the room that moves take."""
 
-    alarms = (TryAside, GiveUp, *Obstacles.alarms)
+    alarms = (TryAside, GiveUp, *Turns.alarms)
 
     def __init__(self, shared: Shared, memory: QueueMemory) -> None:
         self._shared = shared
@@ -195,8 +194,7 @@ class MoveQueue(TopicDuty):
         self._giving_up.begin_turn(out.now)
         self._turns.stand_again(self._turns.gates.follow(changes, out))
         self._look_at_racks(self._cluster.brokers if changes.is_beginning else changes.brokers)
-        registered = self._shared.state.brokers if changes.is_beginning else changes.brokers
-        self._turns.obstacles.receivers.follow(registered, out)
+        self._turns.follow(changes, out)
         if changes.is_beginning:
             self._turns.hours.look(out)
             for name, numbers in self._cluster.moving.items():
@@ -348,10 +346,12 @@ class MoveQueue(TopicDuty):
         elif isinstance(alarm, GiveUp):
             self._giving_up.woke()
         else:
-            self._turns.obstacles.woke(alarm, out)
+            self._turns.woke(alarm, out)
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Take in the time of the wall clock."""
+        """Take in the time of the wall clock, and how large replicas are."""
+        if isinstance(report, LogDirsDescribed):
+            self._turns.hear(report, out)
         if isinstance(report, ClockShown):
             self._turns.hours.show(report.unix_ms, out)
 
@@ -411,7 +411,7 @@ class MoveQueue(TopicDuty):
             if pausing.holds_back(case, self._cluster, outcome):
                 self._turns.stand(at)
             elif self.may_begin(step, case, outcome):
-                why = f"{outcome.why}; it has waited"
+                why = f"{outcome.why}; it has waited{self._turns.sizes.text(at)}"
                 step.planned.take(at.partition, Change(why, outcome.assignment, outcome.state, outcome.owed))
                 step.decided[at.partition] = None
                 self.drop(step, at)
