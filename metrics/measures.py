@@ -152,10 +152,22 @@ REASSIGNMENTS = (
     _gauge("waiting_moves_min_isr", "Moves that wait until no partition is offline or below min.insync.replicas."),
     _gauge("waiting_moves_brokers", "Moves that wait until every broker with replicas is alive."),
     _gauge(
+        "waiting_moves_receivers",
+        "Moves that wait until the brokers that would receive have been registered for long enough.",
+    ),
+    _gauge(
         "partitions_below_min_isr",
         "Partitions that are offline or below min.insync.replicas; counted only where moves wait for that.",
     ),
     _gauge("brokers_away", "Brokers with replicas that are not alive; counted only where moves wait for them."),
+    _gauge(
+        "waiting_moves_without_size",
+        "Moves that wait whose size no broker has said; counted only where the order of moves depends on sizes.",
+    ),
+    _gauge(
+        "waiting_moves_oldest_size_timestamp_seconds",
+        "When brokers have said the sizes of moves that wait: the oldest time of all, 0 if no size is known.",
+    ),
     _gauge("waiting_moves_paused", "Moves that limits have kept waiting, and that a pause keeps from beginning."),
     _gauge(
         "unconfirmed_replica_deletions",

@@ -31,25 +31,30 @@ class LogDirs:
         """`version` is that of the request."""
         self._version = version
         self._client_id = client_id
-        self._questions = Questions(listener_name, emit, dialer, answer_within_s)
+        # By what they are about: moves under way, and moves that wait.
+        self._questions = tuple(Questions(listener_name, emit, dialer, answer_within_s) for _ in (False, True))
 
     def describe(self, asked: DescribeLogDirs) -> None:
-        """Query one broker; a query that it has not answered yet is given up."""
+        """Query one broker; a query of the same kind that it has not answered yet is given up."""
 
         def encoded(correlation_id: int) -> Sequence[bytes]:
             return encode_describe(asked.partitions, self._version, correlation_id, self._client_id).chunks
 
         async def described(frame: bytes) -> LogDirsDescribed:
-            return LogDirsDescribed(asked.broker, asked.broker_epoch, await self._decoded(frame))
+            return outcome(await self._decoded(frame))
 
         def failed(reason: str) -> LogDirsDescribed:
-            return LogDirsDescribed(asked.broker, asked.broker_epoch, {}, reason)
+            return outcome({}, reason)
 
-        self._questions.ask(asked.broker, asked.registration, Question(encoded, described, failed))
+        def outcome(sizes: dict[TopicPartition, ReplicaSize], reason: str | None = None) -> LogDirsDescribed:
+            return LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, reason, asked.is_of_waiting)
+
+        self._questions[asked.is_of_waiting].ask(asked.broker, asked.registration, Question(encoded, described, failed))
 
     async def close(self) -> None:
         """Give every query up."""
-        await self._questions.close()
+        for questions in self._questions:
+            await questions.close()
 
     async def _decoded(self, frame: bytes) -> dict[TopicPartition, ReplicaSize]:
         """Decode on another thread if it is long enough to hold up the event loop."""

@@ -52,7 +52,8 @@ OPEN_ACL_BYTES = 27
 
 
 MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT = "min-isr", "round-robin", "weight"
-MOVE_ORDERS = (MIN_ISR_FIRST, ROUND_ROBIN, WEIGHT)
+SMALL, LARGE = "small", "large"
+MOVE_ORDERS = (MIN_ISR_FIRST, SMALL, LARGE, ROUND_ROBIN, WEIGHT)
 """By what waiting moves may be put in order, before the order in which they were accepted."""
 
 
@@ -86,12 +87,12 @@ class MachineSettings(Struct, frozen=True):
         a move waits while its topic's znode has no room for it. After `moves_give_up_s` a client's move that has not
         begun is dropped; None lets it wait. `moves_need_min_isr`, `moves_need_brokers`: no move
         begins that copies while a partition is offline or below its min.insync.replicas, or while a broker with
-        replicas is away, and has been for `moves_need_brokers_after_s`. `min_insync_replicas` is the value of topics
-        that have none of their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait begin,
-        chained. Moves that copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what each
-        request moved, from where, is kept with its status. `accounts_moves`: each end of a move is an effect.
-        `moves_throttle` is what each receiving broker may copy a second, in bytes, for moves whose request gives no
-        rate; None is no throttle.
+        replicas is away, and has been for `moves_need_brokers_after_s`. None begins that copies to a broker that has
+        not been registered for `moves_need_receivers_s`. `min_insync_replicas` is the value of topics that have none of
+        their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait begin, chained. Moves that
+        copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what each request moved, from
+        where, is kept with its status. `accounts_moves`: each end of a move is an effect. `moves_throttle` is what each
+        receiving broker may copy a second, in bytes, for moves whose request gives no rate; None is no throttle.
     """
 
     own_id: BrokerId
@@ -138,6 +139,7 @@ class MachineSettings(Struct, frozen=True):
     accounts_moves: bool = False
     moves_throttle: int | None = None
     moves_need_brokers_after_s: float = 0.0
+    moves_need_receivers_s: float = 0.0
 
 
 ADJUSTABLE = frozenset(
@@ -155,6 +157,7 @@ ADJUSTABLE = frozenset(
         "moves_need_brokers",
         "moves_need_brokers_after_s",
         "moves_need_min_isr",
+        "moves_need_receivers_s",
         "moves_order",
         "moves_out_of_broker",
         "moves_wait_for_znodes",

@@ -74,8 +74,9 @@ MOVES: tuple[Setting, ...] = (
         names(*MOVE_ORDERS),
         None,
         "Which of the moves that wait begin first: those of partitions that are offline or below min.insync.replicas "
-        "(min-isr), those of a higher weight (weight), topics in turn (round-robin). The first that tells two apart "
-        "decides, at last which was accepted first; each tenth is the one that has waited longest.",
+        "(min-isr), those that copy fewer bytes (small) or more (large), as their leaders say, those of a higher "
+        "weight (weight), topics in turn (round-robin). The first that tells two apart decides, at last which was "
+        "accepted first; each tenth is the one that has waited longest.",
         counts_at_once=True,
     ),
     ours(
@@ -108,6 +109,15 @@ MOVES: tuple[Setting, ...] = (
         0,
         "How long a broker must have been away before moves wait for it, if they wait for brokers. For one that was "
         "away when the leader's term began they wait at once, since it does not know since when. 0: at once.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.receivers.ms",
+        number(0),
+        0,
+        "How long each broker that would receive a replica must have been registered before a move begins that copies. "
+        "Counted from when the leader saw the registration, so anew for a broker that restarts, and for a new leader. "
+        "0: they do not wait, as in Kafka.",
         counts_at_once=True,
     ),
 )

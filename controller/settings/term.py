@@ -89,6 +89,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),
         moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
         moves_need_brokers_after_s=values.seconds("reassignment.moves.wait.for.brokers.after.ms"),
+        moves_need_receivers_s=values.seconds("reassignment.moves.wait.for.receivers.ms"),
         keeps_move_records=values.flag("reassignment.records.enable"),
         accounts_moves=bool(values.text("log.moves.file")),
     )

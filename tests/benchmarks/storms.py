@@ -329,8 +329,9 @@ class Rig:
                 self.emit(Surveyed(topic, ()))
             case Answer(call, reply):
                 self._answer(call, reply)
-            case DescribeLogDirs(broker, epoch, _, partitions):
-                self.emit(LogDirsDescribed(broker, epoch, {at: ReplicaSize(1 << 20) for at in partitions}))
+            case DescribeLogDirs(broker, epoch, _, partitions, is_of_waiting):
+                sizes = {at: ReplicaSize(1 << 20) for at in partitions}
+                self.emit(LogDirsDescribed(broker, epoch, sizes, None, is_of_waiting))
             case StepDown(reason):
                 raise AssertionError(reason)
             case _:

@@ -15,7 +15,11 @@ SHORTAGES = "controller/core/reassignment/min_isr.py"
 WAITING = "controller/core/state/waiting_znodes.py"
 RACKS = "controller/core/reassignment/racks.py"
 RATE = "controller/core/reassignment/rate.py"
+SIZES = "controller/core/reassignment/waiting_sizes.py"
+PROGRESS = "controller/core/progress/duty.py"
+RECEIVERS = "controller/core/reassignment/receivers.py"
 GIVING_UP = "controller/core/reassignment/giving_up.py"
+OBSTACLES = "controller/core/reassignment/obstacles.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLES = "controller/core/reassignment/throttles.py"
 HELD_MOVES = "controller/core/reassignment/held_moves.py"
@@ -129,8 +133,8 @@ MUTANTS = (
     Mutant(
         "lets what waits for a healthy cluster wait on once it is known to be one",
         TURNS,
-        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
-        "self._lines.waited_for(ABSENT, HOURS)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS)",
         (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
         unseen="such moves wait in one world of thirty",
     ),
@@ -190,12 +194,138 @@ MUTANTS = (
         unseen="worlds allow a new leader to count from when its term began",
     ),
     Mutant(
+        "begins a move though a broker that would receive has just been registered",
+        OBSTACLES,
+        "if place.kind == INTO and self.receivers.is_recent(place.broker):",
+        "if place.kind == OUT and self.receivers.is_recent(place.broker):",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
+    ),
+    Mutant(
+        "takes a broker that has restarted for one that has been there all the time",
+        RECEIVERS,
+        "known[0] == held.epoch:",
+        "known[0]:",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
+    ),
+    Mutant(
+        "does not wake when a broker has been registered for long enough",
+        RECEIVERS,
+        "                    out.wake(ReceiverStayed(), until)\n",
+        "",
+        (unit("receivers"),),
+        unseen="terms take turns for other reasons",
+    ),
+    Mutant(
+        "lets what waits for a receiver wait on once that has been registered for long enough",
+        TURNS,
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
+        (unit("receivers"), story("moves_wait_for_receivers")),
+        unseen="such moves wait in one world of twenty",
+    ),
+    Mutant(
         "begins moves of a lower weight first",
         ORDER,
         "return -waiter.weight",
         "return waiter.weight",
         (unit("move_order"),),
         unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins large moves first where small ones are to be, and the reverse",
+        ORDER,
+        "copied if policy == SMALL else -copied",
+        "-copied if policy == SMALL else copied",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins moves first of which no one has said what they copy",
+        ORDER,
+        "return UNKNOWN if copied is None",
+        "return -UNKNOWN if copied is None",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "forgets that a move to several brokers copies its partition to each",
+        SIZES,
+        "known[0] * self._moves[at]",
+        "known[0]",
+        (unit("waiting_sizes"),),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "begins moves before brokers have said what they copy",
+        TURNS,
+        "self.obstacles.has_room() and not self.sizes.are_awaited",
+        "self.obstacles.has_room()",
+        (unit("waiting_sizes"), story("waiting_moves_begin_by_size")),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "waits however long for a broker that does not say what moves copy",
+        SIZES,
+        "(since is None or self._now < since + AWAITED_S)",
+        "True",
+        (unit("waiting_sizes"),),
+        unseen="brokers of worlds answer, or say at once that they do not",
+    ),
+    Mutant(
+        "does not wake to ask brokers for further sizes, or again",
+        SIZES,
+        "            out.wake(AskForSizes(), self._alarm_at)\n",
+        "            pass\n",
+        (unit("waiting_sizes"),),
+        unseen="terms take turns for other reasons",
+    ),
+    Mutant(
+        "asks brokers for sizes whatever the order of moves is",
+        SIZES,
+        "return SMALL in order or LARGE in order",
+        "return order is not None",
+        (unit("waiting_sizes"),),
+    ),
+    Mutant(
+        "asks a broker for sizes without a pause",
+        SIZES,
+        "out.now + PACE_S + self._cluster.replica_counts",
+        "out.now + self._cluster.replica_counts",
+        (unit("waiting_sizes"),),
+    ),
+    Mutant(
+        "asks a broker for sizes that has not answered yet",
+        SIZES,
+        "if out.now < question.asked_at + GIVEN_UP_S:",
+        "if out.now < question.asked_at:",
+        (unit("waiting_sizes"),),
+        unseen="brokers of worlds answer, or say at once that they do not",
+    ),
+    Mutant(
+        "takes what was said of moves under way for the sizes of what waits",
+        SIZES,
+        "if not event.is_of_waiting or question is None or",
+        "if question is None or",
+        (unit("waiting_sizes"),),
+        unseen="worlds judge whether moves begin, and not which comes first",
+    ),
+    Mutant(
+        "takes what was said of what waits for the sizes of moves under way",
+        PROGRESS,
+        " and not report.is_of_waiting:",
+        ":",
+        (unit("waiting_sizes"),),
+        unseen="worlds do not judge how far moves are",
+    ),
+    Mutant(
+        "believes for ever what a broker has said of a size",
+        SIZES,
+        "for since, after_s in ((self._said, AGAIN_S), (self._unsaid, RETRIED_S)):\n            self._come_due",
+        "for since, after_s in ((self._unsaid, RETRIED_S),):\n            self._come_due",
+        (unit("waiting_sizes"),),
+        unseen="worlds are over before that",
     ),
     Mutant(
         "forgets at a fail-over the weights of moves that wait",

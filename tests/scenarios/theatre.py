@@ -363,7 +363,8 @@ class Theatre:
         held = self.sizes.get(asked.broker, {})
         sizes = {at: held[at] for at in asked.partitions if at in held}
         error = "no answer" if asked.broker in self.mute else None
-        self._events.append(LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, error))
+        described = LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, error, asked.is_of_waiting)
+        self._events.append(described)
 
     def _show(self, asked: DescribeBrokerConfig) -> None:
         """As with sizes. A broker has taken in at once what is written, unless it shows something else."""

@@ -36,13 +36,18 @@ HALF_A_DAY = 12 * 60
 
 
 class _Term(Struct):
-    """Since when a term knows of a partition below its min ISR, of brokers that are away, and of each broker's life."""
+    """Since when a term knows of a partition below its min ISR, of brokers that are away, and of each broker's life.
+
+    Shape:
+        `registered` begins with the term, `lives` before it.
+    """
 
     epoch: ControllerEpoch
     below_since: float | None = None
     away_since: dict[BrokerId, float] = field(default_factory=dict)
     shut_since: float | None = None
     lives: dict[BrokerId, tuple[BrokerEpoch, float]] = field(default_factory=dict)
+    registered: dict[BrokerId, tuple[BrokerEpoch, float]] = field(default_factory=dict)
 
 
 class Gates:
@@ -54,12 +59,13 @@ class Gates:
         self.need_min_isr, self.need_brokers = (may_be_set and random.random() < 0.35 for _ in range(2))
         self.windows = _windows(random) if may_be_set and random.random() < 0.25 else ()
         self.after_s = random.choice((0.0, 0.0, 5.0, 20.0))
+        self.receivers_s = random.choice((5.0, 20.0)) if may_be_set and random.random() < 0.35 else 0.0
         self._terms: dict[BrokerId, _Term] = {}
 
     @property
     def are_set(self) -> bool:
         """Whether moves need anything here."""
-        return self.need_min_isr or self.need_brokers or bool(self.windows)
+        return self.need_min_isr or self.need_brokers or bool(self.windows) or self.receivers_s > 0
 
     def decided(self, controller: Controller, commits: list[Commit], state: ClusterState) -> None:
         """A turn of a term is over: the term knows what `state` holds."""
@@ -77,19 +83,36 @@ class Gates:
         is_shut_for_all = term.shut_since is not None and now - term.shut_since >= CLOCK_SHOWN_S
         away = {b for b, since in term.away_since.items() if self._is_known(since + self.after_s)}
         returned, leaderless = self._returned(term, state), _leaderless(commits, state)
+        self._register(term, state)
         live = state.brokers.keys() - returned
         for at, held, to in _begun(commits, state):
-            if is_shut_for_all and not is_put_right(held.assignment, held.state, self.world.controllers):
-                hold(f"{controller.name} begins to move {at} to {list(to.target)} outside of the windows")
-            is_cure = at in leaderless or self._may_not_lead(at, held) or _is_short(held, live)
-            if is_cure or is_put_right(held.assignment, held.state, self.world.controllers):
+            if is_put_right(held.assignment, held.state, self.world.controllers):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
+            if is_shut_for_all:
+                hold(f"{what} outside of the windows")
+            if recent := self._recent(term, to):
+                hold(f"{what}, though {recent} have just registered")
+            if at in leaderless or self._may_not_lead(at, held) or _is_short(held, live):
+                continue
             if self._is_known(term.below_since):
                 hold(f"{what}, though others are below their min ISR")
             not_live = away | returned | {b for b, broker in self.world.brokers.items() if broker.is_leaving}
             if away and not any(r in not_live and r not in to.target for r in held.assignment.replicas):
                 hold(f"{what}, though {sorted(away)} are away")
+
+    def _register(self, term: _Term, state: ClusterState) -> None:
+        for broker, held in state.brokers.items():
+            if term.registered.get(broker, (None, 0.0))[0] != held.epoch:
+                term.registered[broker] = held.epoch, self.world.clock.now
+        for gone in term.registered.keys() - state.brokers.keys():
+            del term.registered[gone]
+
+    def _recent(self, term: _Term, to: Assignment) -> list[BrokerId]:
+        """The brokers that receive too early; what was decided before they restarted may be written after that."""
+        lives = {broker: term.registered[broker][1] for broker in to.adding if broker in term.registered}
+        now = self.world.clock.now
+        return [broker for broker, since in lives.items() if self._is_known(since) and now < since + self.receivers_s]
 
     def _is_known(self, since: float | None) -> bool:
         is_in_parts = self.world.has_small_turns or self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION
@@ -123,6 +146,8 @@ class Gates:
         """Whether the cluster is in the end in a state in which this move must wait."""
         if self.windows and not all(map(self._has_been_open, self.world.controllers)):
             return True
+        if any(self._may_be_recent(broker) for broker in target):
+            return True
         checker, live = self.world.checker, {b for b, held in self.world.brokers.items() if held.is_registered}
         every = [
             (TopicPartition(name, number), assignment)
@@ -140,6 +165,13 @@ class Gates:
             return False
         is_leaving = any(r not in target and r not in live for r in assignment.replicas)
         return (self.need_min_isr and is_short) or (self.need_brokers and is_away and not is_leaving)
+
+    def _may_be_recent(self, broker: BrokerId) -> bool:
+        """Whether the leader may have to wait for a broker, or did so until a moment ago."""
+        leader, latest_s = self.world.leading(), self.receivers_s + IN_PARTS_S
+        term = None if leader is None else self._terms.get(leader.own_id)
+        since = inf if term is None else term.registered.get(broker, (None, inf))[1]
+        return self.receivers_s > 0 and self.world.clock.now < since + latest_s
 
     def _has_been_open(self, controller: BrokerId) -> bool:
         now = int(self.world.wall_clocks.now(controller))

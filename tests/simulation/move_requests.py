@@ -47,11 +47,11 @@ class MoveRequests:
         # None: the id of a killed controller, whose registration lasts until its session expires.
         broker = self.world.brokers.get(asked.broker)
         if broker is None or broker.model is None or broker.is_cut_off:
-            return LogDirsDescribed(asked.broker, asked.broker_epoch, {}, "connection refused")
+            return LogDirsDescribed(asked.broker, asked.broker_epoch, {}, "connection refused", asked.is_of_waiting)
         sizes = {
             at: ReplicaSize(RECORD_BYTES * len(broker.disk[at].records)) for at in asked.partitions if at in broker.disk
         }
-        return LogDirsDescribed(asked.broker, asked.broker_epoch, sizes)
+        return LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, None, asked.is_of_waiting)
 
     def wrote(self, touched: dict[str, Any]) -> str | None:
         """The errors in the statuses that a transaction created."""

@@ -69,6 +69,7 @@ class Observer:
             self._world.pauses.decided(self._controller, commits, self._controller.state)
             self._world.limits.gates.decided(self._controller, commits, self._controller.state)
             self._world.limits.paces.decided(self._controller, commits, self._controller.state)
+        self._world.limits.size_questions.decided(self._controller, effects)
         if self._controller.crash_in_turn:
             self._controller.crash_soon()
             assert isinstance(effects, MutableSequence)

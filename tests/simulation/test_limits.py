@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
+from controller.core.messages.effects import DescribeLogDirs
 from tests.simulation.broken import Broken
 from tests.simulation.reassignment_folder import IN_FLIGHT_S
 from tests.simulation.world import World
-from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, SessionId, TopicName, TopicPartition
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionId,
+    SessionId,
+    TopicName,
+    TopicPartition,
+)
+from zk_layout.znodes.brokers import Registration
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -97,3 +112,34 @@ def test_a_move_to_a_broker_that_is_away_takes_room_in_its_rack(
     world.checker.topics[PAYMENTS] = Topic({PartitionId(0): Assignment((FOUR,))})
 
     assert world.limits.may_wait(TopicPartition(PAYMENTS, PartitionId(0)), (to,)) != is_free
+
+
+SIZES_OF = "controller 100 asks 1 for sizes of what waits"
+
+
+@pytest.mark.parametrize(
+    ("order", "wished", "numbers", "after_s", "why"),
+    [
+        (("weight",), True, (0,), 2.0, f"{SIZES_OF}, though no order needs them"),
+        (("small",), False, (0,), 2.0, f"{SIZES_OF}, though nobody has asked for moves of orders-0"),
+        (("large",), True, (0, 0), 2.0, f"{SIZES_OF}: 2 at once"),
+        (("small",), True, range(1001), 2.0, f"{SIZES_OF}: 1001 at once"),
+        (("small",), True, (0,), 0.5, f"{SIZES_OF} after 0.5 s"),
+        (("weight", "large"), True, (0,), 1.5, None),
+    ],
+)
+def test_brokers_are_asked_for_sizes_only_where_they_are_needed_and_not_too_often(
+    order: tuple[str, ...], wished: bool, numbers: Iterable[int], after_s: float, why: str | None
+) -> None:
+    world = World(3)
+    world.limits.order = order
+    partitions = tuple(TopicPartition(ORDERS, PartitionId(number)) for number in numbers)
+    for at in partitions if wished else ():
+        world.limits._wish(at, (THREE,))
+    controller: Any = SimpleNamespace(own_id=BrokerId(100), name="controller 100", epoch=ControllerEpoch(1))
+    asked = DescribeLogDirs(ONE, BrokerEpoch(7), Registration(()), partitions, is_of_waiting=True)
+
+    with nullcontext() if why is None else pytest.raises(Broken, match=re.escape(why)):
+        world.limits.size_questions.decided(controller, [asked])
+        world.clock.now += after_s
+        world.limits.size_questions.decided(controller, [structs.replace(asked, is_of_waiting=False), asked])

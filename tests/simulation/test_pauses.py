@@ -121,6 +121,33 @@ def test_no_move_begins_while_the_cluster_is_not_as_moves_need_it(
         gates.decided(controller, [moving(THIRD)], state)
 
 
+def test_no_move_begins_to_a_broker_that_has_just_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1)
+    gates = world.limits.gates
+    monkeypatch.setattr(gates, "windows", ())
+    gates.need_min_isr = gates.need_brokers = False
+    gates.receivers_s = 20.0
+    controller: Any = SimpleNamespace(own_id=BrokerId(100), name="controller 100", epoch=ControllerEpoch(1))
+    state = ClusterState()
+
+    def register(zxid: int) -> None:
+        created = Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(0))
+        state.apply(present(BrokerAddress(BrokerId(3)), Registration(()), created))
+
+    stat = Stat(Zxid(5), Zxid(5), ZnodeVersion(0))
+    state.apply(present(TopicAddress(AT.topic), Topic({AT.partition: Assignment((BrokerId(1), BrokerId(2)))}), stat))
+    state.apply(present(StateAddress(*AT), LEADS, stat))
+    for zxid in (6, 7):
+        register(zxid)
+        gates.decided(controller, [moving(THIRD)], state)  # it may have been decided before
+        world.clock.now += 11.0
+        with pytest.raises(Broken, match=r"though \[3\] have just registered"):
+            gates.decided(controller, [moving(THIRD)], state)
+    world.clock.now += 9.0
+
+    gates.decided(controller, [moving(THIRD)], state)
+
+
 def test_what_was_decided_before_a_pause_was_known_is_let_through_for_a_while() -> None:
     world = World(1)
     decides(moving(THIRD), pause=False, world=world)

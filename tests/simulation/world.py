@@ -387,6 +387,7 @@ class World:
             moves_need_min_isr=self.limits.gates.need_min_isr,
             moves_need_brokers=self.limits.gates.need_brokers,
             moves_need_brokers_after_s=self.limits.gates.after_s,
+            moves_need_receivers_s=self.limits.gates.receivers_s,
             min_insync_replicas=MIN_ISR,
             keeps_move_records=self.move_requests.records.are_kept_by(own_id),
         )

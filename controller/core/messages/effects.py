@@ -138,12 +138,16 @@ class Tell(Struct, frozen=True):
 
 
 class DescribeLogDirs(Struct, frozen=True):
-    """Ask a broker for the sizes of these replicas; it reads nothing else and changes nothing."""
+    """Ask a broker for the sizes of these replicas; it reads nothing else and changes nothing.
+
+    `is_of_waiting`: their moves wait. Neither such a question nor one about moves under way waits for the other.
+    """
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
     registration: Registration
     partitions: tuple[TopicPartition, ...]
+    is_of_waiting: bool = False
 
 
 class DescribeBrokerConfig(Struct, frozen=True):
@@ -206,6 +210,7 @@ NOTICE_KINDS = (
     "unavailable producer ids",
     "unseen throttle",
     "unthrottled moves",
+    "unknown sizes",
     "unknown znode",
     "unreadable znode",
     "withdrawn topic deletion",

@@ -124,12 +124,16 @@ class ReplicaSize(Struct, frozen=True, gc=False):
 
 
 class LogDirsDescribed(Struct, frozen=True):
-    """A broker reported the sizes of its replicas, without those it does not have; `error` is why it did not."""
+    """A broker reported the sizes of its replicas, without those it does not have; `error` is why it did not.
+
+    `is_of_waiting` is as in the question.
+    """
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
     sizes: dict[TopicPartition, ReplicaSize]
     error: str | None = None
+    is_of_waiting: bool = False
 
 
 class BrokerConfigDescribed(Struct, frozen=True):

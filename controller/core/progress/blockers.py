@@ -6,15 +6,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from controller.core.quantities import size, span
 from controller.core.stage import Stage, stage, still_to_go
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.reassignment_status import ReplicaProgress
-
-_UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
-_SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 class Outages(Struct):
@@ -39,30 +37,6 @@ class Outages(Struct):
         """Describe how long a broker has not answered, and why."""
         since, reason = self.silent_since[broker]
         return f"has not answered for {span(now - since)} ({reason})"
-
-
-def size(count: float) -> str:
-    """Format a number of bytes.
-
-    >>> size(41 * 2**30), size(812), size(1.5 * 2**20)
-    ('41.0 GB', '812 B', '1.5 MB')
-    """
-    for unit, name in _UNITS:
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count:.0f} B"
-
-
-def span(seconds: float) -> str:
-    """Format a duration.
-
-    >>> span(12.4), span(90), span(7300)
-    ('12 s', '1 min', '2 h')
-    """
-    for unit, name in _SPANS:
-        if seconds >= unit:
-            return f"{seconds // unit:.0f} {name}"
-    return f"{seconds:.0f} s"
 
 
 class Seen(Struct):

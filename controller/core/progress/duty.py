@@ -131,7 +131,7 @@ class RequestProgress(Duty):
 
     def hear(self, report: Report, out: Outbox) -> None:
         """Take in the replica sizes of a broker."""
-        if isinstance(report, LogDirsDescribed):
+        if isinstance(report, LogDirsDescribed) and not report.is_of_waiting:
             self._progress.hear(report, out.now)
 
     def adjust(self, before: MachineSettings, out: Outbox) -> None:

@@ -8,7 +8,7 @@ groups that stand there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from msgspec import Struct, field
 
@@ -21,6 +21,8 @@ PassedOver = Callable[[TopicPartition, Places], None]
 Rank = tuple[int, ...]
 """Lower ranks come first."""
 
+LEFT_OVER = 100
+"""So many entries that count no longer may be in a heap, if they are not more than those that count."""
 PATIENCE = 10
 """How often a move is passed over that finds room at one of its places and not at another."""
 
@@ -67,6 +69,9 @@ class Lines:
             group = self._groups[places] = _Group(places, self._place_for(places))
         heappush(group.heap, (rank, at))
         group.size += 1
+        if len(group.heap) > 2 * group.size + LEFT_OVER:
+            group.heap = [*dict.fromkeys(held for held in group.heap if self._of.get(held[1]) == (held[0], places))]
+            heapify(group.heap)
         self.sizes[group.behind] = self.sizes.get(group.behind, 0) + 1
         if group.heap[0][1] == at:
             self._line_up(group)
@@ -142,9 +147,17 @@ class Lines:
         rank = self._first_of(group)
         if rank is None:
             return
-        heappush(self._lines.setdefault(group.behind, []), (rank, group.places))
+        line = self._lines.setdefault(group.behind, [])
+        heappush(line, (rank, group.places))
+        if len(line) > 2 * len(self._groups) + LEFT_OVER:
+            behind = (self._groups.get(places) for places in dict.fromkeys(places for _, places in line))
+            line[:] = [(one.heap[0][0], one.places) for one in behind if one is not None and one.behind == group.behind]
+            heapify(line)
         if not self._is_closed(group.behind):
             heappush(self._open, (rank, group.behind))
+            if len(self._open) > 2 * len(self._lines) + LEFT_OVER:
+                self._open = []
+                self.open_all()
 
     def _move(self, group: _Group, to: Place) -> None:
         self.sizes[group.behind] -= group.size

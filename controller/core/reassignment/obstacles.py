@@ -1,9 +1,11 @@
-"""What keeps a move from beginning: no room, a broker that is not alive, the state of the cluster, time or rate?"""
+"""What keeps a move from beginning: no room, a broker that is away or new, the state of the cluster, time or rate?"""
 
 from __future__ import annotations
 
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.gates import Gates
-from controller.core.reassignment.hours import Hours
+from controller.core.reassignment.hours import Hours, HoursChange
 from controller.core.reassignment.places import (
     ABSENT,
     AWAY,
@@ -11,6 +13,7 @@ from controller.core.reassignment.places import (
     HOURS,
     INTO,
     MIN_ISR,
+    RECENT,
     THE_CLUSTER,
     Place,
     Places,
@@ -18,7 +21,8 @@ from controller.core.reassignment.places import (
     places_of,
 )
 from controller.core.reassignment.racks import Racks
-from controller.core.reassignment.rate import Rate
+from controller.core.reassignment.rate import ChangesAllowed, Rate
+from controller.core.reassignment.receivers import Receivers, ReceiverStayed
 from controller.core.reassignment.topic_room import TopicRoom
 from controller.core.reassignment.waiting_text import reason
 from controller.core.stage import in_force, toward
@@ -32,19 +36,22 @@ from zk_layout.znodes.topics import Assignment
 class Obstacles:
     """One answer from all that may be in the way."""
 
+    alarms = (HoursChange, ChangesAllowed, ReceiverStayed)
+
     def __init__(self, shared: Shared, room: Room) -> None:
         self._cluster = shared.cluster
         self._room = room
         self.gates = Gates(shared)
         self.hours = Hours(shared)
         self.racks = Racks(shared.cluster)
+        self.receivers = Receivers(shared)
         self.rate = Rate(shared)
         self.in_znodes = TopicRoom(shared, room)
 
     @property
     def are_set(self) -> bool:
         """Whether moves may have to wait for anything."""
-        is_any = self.gates.is_on or self.hours.are_set or self.rate.is_limited
+        is_any = self.gates.is_on or self.receivers.are_waited_for or self.hours.are_set or self.rate.is_limited
         return is_any or self._room.is_limited or self.in_znodes.is_waited_for
 
     def taken(self, at: TopicPartition, held: Partition) -> Places:
@@ -71,6 +78,8 @@ class Obstacles:
         for place in places:
             if place.kind == INTO and not self._cluster.is_live(place.broker):
                 return Place(ABSENT, place.broker)
+            if place.kind == INTO and self.receivers.is_recent(place.broker):
+                return Place(RECENT, place.broker)
         return next((place for place in places if place != THE_CLUSTER and self.is_closed(place)), None)
 
     def is_possible(self, places: Places) -> bool:
@@ -80,7 +89,23 @@ class Obstacles:
 
     def reason(self, at: TopicPartition, target: Replicas) -> str:
         """What a move waits for, in words."""
-        return reason(self.first(self.places(at, target)), self._room, self.gates.sentence())
+        first = self.first(self.places(at, target))
+        is_recent = first is not None and first.kind == RECENT
+        state = self.receivers.sentence(first.broker) if is_recent and first is not None else self.gates.sentence()
+        return reason(first, self._room, state)
+
+    def held_up(self) -> tuple[str, ...]:
+        """What in the cluster keeps moves from beginning, for status pages, whether or not any move waits."""
+        return (*self.gates.held_up(), *self.receivers.held_up())
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """A window opens or shuts, more changes are allowed, or a broker has been registered for long enough."""
+        if isinstance(alarm, HoursChange):
+            self.hours.look(out)
+        elif isinstance(alarm, ChangesAllowed):
+            self.rate.woke()
+        elif isinstance(alarm, ReceiverStayed):
+            self.receivers.woke(out)
 
     def has_room(self) -> bool:
         """Whether one more move may be in flight in the cluster."""
@@ -90,6 +115,8 @@ class Obstacles:
         """Whether a move must wait that needs this place."""
         if place.kind == ABSENT:
             return not self._cluster.is_live(place.broker)
+        if place.kind == RECENT:
+            return self._cluster.is_live(place.broker) and self.receivers.is_recent(place.broker)
         if place.kind == HOURS:
             return self.hours.are_shut
         if place.kind == CHANGES:

@@ -10,20 +10,30 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from controller.core.reassignment.lines import Lines, Rank
-from controller.core.settings import MIN_ISR_FIRST, WEIGHT, MachineSettings
+from controller.core.settings import LARGE, MIN_ISR_FIRST, SMALL, WEIGHT, MachineSettings
 from controller.core.state.waiting_znodes import Waiter
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 OLDEST_EACH = 10
+UNKNOWN = 2**63
+"""Above all sizes, and what comes after them."""
 LOOKED_AT = 100
 
 
 class Order:
     """The ranks of waiting moves, and which of them has waited longest."""
 
-    def __init__(self, settings: MachineSettings, is_below: Callable[[TopicPartition], bool]) -> None:
-        """Begin without moves. `is_below` tells whether a partition is offline or below its min.insync.replicas."""
+    def __init__(
+        self,
+        settings: MachineSettings,
+        is_below: Callable[[TopicPartition], bool],
+        copied: Callable[[TopicPartition], int | None],
+    ) -> None:
+        """Begin without moves. `is_below` tells whether a partition is offline or below its min.insync.replicas,
+        `copied` how many bytes a move copies, if that is known.
+        """
         self._is_below = is_below
+        self._copied = copied
         # Rounds, in each of which every topic has one move; the present one is that of the last move that began.
         self._round = 0
         self._rounds: dict[TopicName, dict[PartitionId, int]] = {}
@@ -54,6 +64,9 @@ class Order:
             return 0 if self._is_below(at) else 1
         if policy == WEIGHT:
             return -waiter.weight
+        if policy in (SMALL, LARGE):
+            copied = self._copied(at)
+            return UNKNOWN if copied is None else copied if policy == SMALL else -copied
         rounds = self._rounds.setdefault(at.topic, {})
         if at.partition not in rounds:
             # A topic that had no moves joins the present round: it has no claim to those without it.

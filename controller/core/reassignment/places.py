@@ -19,14 +19,15 @@ from zk_layout.znodes.topics import Assignment
 
 CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
 MIN_ISR, AWAY, HOURS = "min isr", "away", "hours"
-RACK, ZNODE, CHANGES = "rack", "znode", "changes"
+RACK, ZNODE, CHANGES, RECENT = "rack", "znode", "changes", "recent"
 ROOM = (INTO, RACK, OUT, ZNODE)
 
 
 class Place(NamedTuple):
     """Where moves take room, or what one waits for: an `ABSENT` broker that it needs, or a better state of the cluster:
-    `MIN_ISR` of all partitions, and no broker `AWAY`; or the `HOURS` in which moves may begin. What copies nothing may
-    wait for the next of so many `CHANGES` a second.
+    `MIN_ISR` of all partitions, and no broker `AWAY`; or a `RECENT` broker that would receive and has not been
+    registered for long; or the `HOURS` in which moves may begin. What copies nothing may wait for the next of so many
+    `CHANGES` a second.
 
     Shape:
         `name` is that of a `RACK`, or of the topic whose `ZNODE` grows while its partitions move.

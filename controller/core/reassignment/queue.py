@@ -14,16 +14,14 @@ from itertools import islice
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Alarm, ClockShown
+from controller.core.messages.events import Again, Alarm, ClockShown, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule, topic_room
 from controller.core.reassignment.giving_up import GiveUp, GivingUp
-from controller.core.reassignment.hours import HoursChange
 from controller.core.reassignment.memory import QueueMemory
 from controller.core.reassignment.places import THE_CLUSTER
 from controller.core.reassignment.queue_writes import Noted, Plan, part_writes, refused_write, without_strays
-from controller.core.reassignment.rate import ChangesAllowed
 from controller.core.reassignment.turns import ASIDE_S, Turns
 from controller.core.reassignment.waiters import Waiters
 from controller.core.reassignment.waiting_text import asked_again, gave_up, on_its_way, overtaken, superseded
@@ -49,7 +47,7 @@ class TryAside(Alarm, frozen=True):
 class MoveQueue(TopicDuty):
     """The waiting moves of one term, and the room that moves take."""
 
-    alarms = (TryAside, HoursChange, ChangesAllowed, GiveUp)
+    alarms = (TryAside, GiveUp, *Turns.alarms)
 
     def __init__(self, shared: Shared, memory: QueueMemory) -> None:
         self._shared = shared
@@ -196,6 +194,7 @@ class MoveQueue(TopicDuty):
         self._giving_up.begin_turn(out.now)
         self._turns.stand_again(self._turns.gates.follow(changes, out))
         self._look_at_racks(self._cluster.brokers if changes.is_beginning else changes.brokers)
+        self._turns.follow(changes, out)
         if changes.is_beginning:
             self._turns.hours.look(out)
             for name, numbers in self._cluster.moving.items():
@@ -340,21 +339,19 @@ class MoveQueue(TopicDuty):
         return without_strays(self._strays, self._state, self._cluster, self._shared.transactions)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Try again what could not begin; or a window opens or shuts, or more changes are allowed."""
-        if isinstance(alarm, HoursChange):
-            self._turns.hours.look(out)
-            return
-        if isinstance(alarm, ChangesAllowed):
-            self._turns.rate.woke()
-            return
-        if isinstance(alarm, GiveUp):
+        """Try again what could not begin; or what others waited for may be over."""
+        if isinstance(alarm, TryAside):
+            self._is_alarm_set = False
+            self._turns.stand_up()
+        elif isinstance(alarm, GiveUp):
             self._giving_up.woke()
-            return
-        self._is_alarm_set = False
-        self._turns.stand_up()
+        else:
+            self._turns.woke(alarm, out)
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Take in the time of the wall clock."""
+        """Take in the time of the wall clock, and how large replicas are."""
+        if isinstance(report, LogDirsDescribed):
+            self._turns.hear(report, out)
         if isinstance(report, ClockShown):
             self._turns.hours.show(report.unix_ms, out)
 
@@ -414,7 +411,7 @@ class MoveQueue(TopicDuty):
             if pausing.holds_back(case, self._cluster, outcome):
                 self._turns.stand(at)
             elif self.may_begin(step, case, outcome):
-                why = f"{outcome.why}; it has waited"
+                why = f"{outcome.why}; it has waited{self._turns.sizes.text(at)}"
                 step.planned.take(at.partition, Change(why, outcome.assignment, outcome.state, outcome.owed))
                 step.decided[at.partition] = None
                 self.drop(step, at)
@@ -488,7 +485,7 @@ class MoveQueue(TopicDuty):
 
     def held_up(self) -> tuple[str, ...]:
         """What in the cluster keeps moves from beginning."""
-        return self._turns.gates.held_up()
+        return self._turns.obstacles.held_up()
 
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""

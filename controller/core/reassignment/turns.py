@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 
-from controller.core.messages.events import Again
+from controller.core.messages.events import Again, Alarm, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.obstacles import Obstacles
@@ -19,16 +19,20 @@ from controller.core.reassignment.places import (
     ABSENT,
     AWAY,
     HOURS,
+    INTO,
     MIN_ISR,
     NOWHERE,
+    RECENT,
     THE_CLUSTER,
     Place,
     Places,
     Room,
 )
 from controller.core.reassignment.rate import NEXT_CHANGE
+from controller.core.reassignment.waiting_sizes import AskForSizes, WaitingSizes
 from controller.core.reassignment.waiting_text import figures
 from controller.core.settings import MachineSettings
+from controller.core.state.changes import Changes
 from controller.core.state.waiting_znodes import Waiter
 from controller.core.transactions.proposal import topic_subject
 from controller.core.turn.shared import Shared
@@ -40,6 +44,8 @@ ASIDE_S = 10.0
 
 class Turns:
     """The lines of one term, and the room that moves take."""
+
+    alarms = (*Obstacles.alarms, AskForSizes)
 
     def __init__(self, shared: Shared, waiting: Mapping[TopicName, Mapping[PartitionId, Waiter]]) -> None:
         """Begin without lines; `waiting` are the moves that wait, as others note them."""
@@ -53,7 +59,8 @@ class Turns:
         self._lines = Lines(self.obstacles.first, self.obstacles.is_closed, self._patience.lost)
         # Moves that copy nothing wait only for each other, and need no room in the cluster.
         self._light = Lines(self.obstacles.first, self.obstacles.is_closed, _never_lost)
-        self._order = Order(shared.settings, self.gates.is_below_min_isr)
+        self.sizes = WaitingSizes(shared)
+        self._order = Order(shared.settings, self.gates.is_below_min_isr, self.sizes.copied)
         # Those whose turn it is: their topic's next step begins them.
         self.called: dict[TopicPartition, None] = {}
         # Those that could not begin although there was room: they are tried again.
@@ -85,14 +92,33 @@ class Turns:
         self.room.adjust(settings)
         self.gates.adjust(before, out.now)
         self.hours.look(out)
+        if settings.moves_need_receivers_s != before.moves_need_receivers_s:
+            self.obstacles.receivers.adjust(out)
         if settings.changes_a_second != before.changes_a_second:
             self.rate.adjust()
         self._lines.open_all()
         self._light.open_all()
         if settings.moves_order != before.moves_order:
             self._order.adjust(settings)
+            self.sizes.adjust()
             for name, waiting in self._waiting.items():
                 self._doubted.update(dict.fromkeys(TopicPartition(name, number) for number in waiting))
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Take in which brokers have come and gone."""
+        registered = self._shared.state.brokers if changes.is_beginning else changes.brokers
+        self.obstacles.receivers.follow(registered, out)
+        self.sizes.follow(changes.brokers)
+
+    def hear(self, described: LogDirsDescribed, out: Outbox) -> None:
+        """Take in how large replicas are."""
+        self.stand_again(self.sizes.hear(described, out))
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """What others waited for may be over."""
+        if isinstance(alarm, AskForSizes):
+            self.sizes.woke()
+        self.obstacles.woke(alarm, out)
 
     def may_begin(self, at: TopicPartition, places: Places) -> bool:
         """Whether a move may begin that is not in flight; one that may not loses its turn.
@@ -118,8 +144,9 @@ class Turns:
     def call(self, out: Outbox) -> None:
         """Call those that may begin now."""
         self.are_uncalled = False
-        has_room = self.obstacles.has_room()
-        for place in self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY) if has_room else ():
+        self.sizes.look(out)
+        has_room = self._has_room()
+        for place in self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY) if has_room else ():
             if not self.obstacles.is_closed(place):
                 self._lines.open(place)
         if not self.rate.are_used_up:
@@ -144,7 +171,10 @@ class Turns:
 
     def _next(self) -> tuple[TopicPartition, Places] | None:
         self._order.favour_oldest(self._lines, self._favour)
-        return self._patience.next() or self._lines.next(self.obstacles.has_room) or self._light.next(_always)
+        return self._patience.next() or self._lines.next(self._has_room) or self._light.next(_always)
+
+    def _has_room(self) -> bool:
+        return self.obstacles.has_room() and not self.sizes.are_awaited
 
     def _leave(self, at: TopicPartition) -> None:
         self._lines.leave(at)
@@ -194,8 +224,10 @@ class Turns:
         """Let a move wait in the line where it belongs now, unless its topic is being deleted."""
         waiter, topic = self._waiter(at), self._cluster.topics.get(at.topic)
         places = self.obstacles.places(at, waiter.to) if waiter is not None else NOWHERE
-        rank = self._order.rank(at, waiter) if waiter is not None else ()
         may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
+        if may_stand and THE_CLUSTER in places:
+            self.sizes.stands(at, sum(place.kind == INTO for place in places))
+        rank = self._order.rank(at, waiter) if waiter is not None else ()
         lines = self._lines_of(places)
         if may_stand and lines.stands(at, rank, places):
             return
@@ -231,6 +263,7 @@ class Turns:
         """A move waits no longer."""
         self.withdraw(at)
         self._order.forget(at)
+        self.sizes.forget(at)
 
     def _waiter(self, at: TopicPartition) -> Waiter | None:
         of_topic = self._waiting.get(at.topic)
@@ -240,7 +273,8 @@ class Turns:
         """How many moves wait, and for what."""
         aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
         sizes = Counter(self._lines.sizes) + Counter(self._light.sizes)
-        return {**figures(sizes, self.room, aside, is_paused=is_paused), **self.gates.figures()}
+        of_sizes = self.sizes.figures(self._shared.settings.clock_zero_ms)
+        return {**figures(sizes, self.room, aside, is_paused=is_paused), **self.gates.figures(), **of_sizes}
 
 
 def _never_lost(at: TopicPartition, places: Places) -> None:

@@ -14,6 +14,7 @@ from controller.core.reassignment.places import (
     MIN_ISR,
     OUT,
     RACK,
+    RECENT,
     ROOM,
     THE_CLUSTER,
     ZNODE,
@@ -28,7 +29,7 @@ from zk_layout.znodes.reassignments import ROOT
 from zk_layout.znodes.waiting_moves import WaitingMove
 
 PAUSED = "paused"
-STATES = (ABSENT, MIN_ISR, AWAY, HOURS, CHANGES)
+STATES = (ABSENT, RECENT, MIN_ISR, AWAY, HOURS, CHANGES)
 MEASURES = {
     CLUSTER: "waiting_moves_cluster",
     INTO: "waiting_moves_into",
@@ -39,14 +40,15 @@ MEASURES = {
     ABSENT: "waiting_moves_absent",
     MIN_ISR: "waiting_moves_min_isr",
     AWAY: "waiting_moves_brokers",
+    RECENT: "waiting_moves_receivers",
     HOURS: "waiting_moves_windows",
     PAUSED: "waiting_moves_paused",
 }
 
 
 def reason(obstacle: Place | None, room: Room, state: str) -> str:
-    """What a move waits for that stands behind this place, or behind none; `state` is what is wrong elsewhere."""
-    if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY):
+    """What a move waits for that stands behind this place, or behind none; `state` is what is wrong with brokers."""
+    if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY, RECENT):
         return state or "whether all partitions are in sync is not known yet"
     if obstacle is not None and obstacle.kind == HOURS:
         return "none begins outside of reassignment.moves.windows"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import structs
+
 from controller.brokers.log_dirs import LogDirs
 from controller.core.messages.commands import LeaderAndIsr, PartitionView
 from controller.core.messages.effects import DescribeLogDirs
@@ -61,6 +63,24 @@ def test_a_broker_says_what_it_has_in_every_version() -> None:
             await broker.stop()
 
     assert asyncio.run(scenario()) == [LogDirsDescribed(BROKER, EPOCH, {HERE: ReplicaSize(12_345)})] * 3
+
+
+def test_a_question_about_what_waits_and_one_about_moves_under_way_do_not_give_each_other_up() -> None:
+    async def scenario() -> set[bool]:
+        broker, heard = await leading_broker(), asyncio.Queue[LogDirsDescribed]()
+        log_dirs = LogDirs("PLAINTEXT", 1, "a test", heard.put_nowait, answer_within_s=20.0)
+        try:
+            for is_of_waiting in (False, True):
+                log_dirs.describe(structs.replace(question(broker.port), is_of_waiting=is_of_waiting))
+            async with asyncio.timeout(20.0):
+                both = [await heard.get(), await heard.get()]
+        finally:
+            await log_dirs.close()
+            await broker.stop()
+        assert {described.error for described in both} == {None}
+        return {described.is_of_waiting for described in both}
+
+    assert asyncio.run(scenario()) == {False, True}
 
 
 def test_a_broker_that_cannot_be_reached_is_an_outcome_too() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core.reassignment.lines import LEFT_OVER, Lines
 from controller.core.reassignment.order import LOOKED_AT, Order
+from controller.core.reassignment.places import INTO, OUT, Place
 from controller.core.settings import MachineSettings
 from tests.unit.core.test_move_queue import ONE
 from tests.unit.traps.play import Play
@@ -116,7 +118,7 @@ def test_one_that_cannot_begin_keeps_no_room_though_it_has_waited_longest() -> N
 
 
 def test_what_stands_again_and_again_takes_no_more_memory() -> None:
-    order = Order(MachineSettings(BrokerId(100), moves_order=("round-robin",)), lambda _: False)
+    order = Order(MachineSettings(BrokerId(100), moves_order=("round-robin",)), lambda _: False, lambda _: None)
     moves = [TopicPartition(TopicName("orders"), PartitionId(n)) for n in range(10)]
 
     for again in range(1_000):
@@ -166,3 +168,20 @@ def test_no_weight_keeps_the_one_that_has_waited_longest_from_its_turn_for_ever(
         play.do(f"create topic more-{number} 0=1,2", "time +1s", f"ask reassign more-{number}-0 to=3,2*8")
 
     assert "orders-1" in begun(play, 12)
+
+
+def test_a_line_does_not_grow_while_ranks_change() -> None:
+    place, other = (Place(INTO, BrokerId(3)),), (Place(INTO, BrokerId(3)), Place(OUT, BrokerId(1)))
+    lines = Lines(lambda _: None, lambda _: False, lambda *_: None)
+    moves = [TopicPartition(TopicName("orders"), PartitionId(number)) for number in range(20)]
+
+    for rank in range(5_000, 0, -1):
+        at = moves[rank % len(moves)]
+        lines.leave(at)
+        lines.stand(at, (rank,), place if rank % 2 else other)
+
+    assert max(len(group.heap) for group in lines._groups.values()) <= 2 * len(moves) + LEFT_OVER
+    assert max(len(line) for line in lines._lines.values()) <= 2 * len(lines._groups) + LEFT_OVER
+    assert len(lines._open) <= 2 * len(lines._lines) + LEFT_OVER
+    taken = [found[0] for _ in moves if (found := lines.next(lambda: True)) is not None]
+    assert taken == [moves[rank % len(moves)] for rank in range(1, 21)]

@@ -204,6 +204,7 @@ OTHERS: Mapping[str, Any] = {
     "moves_need_brokers": True,
     "moves_need_brokers_after_s": 1.0,
     "moves_need_min_isr": True,
+    "moves_need_receivers_s": 1.0,
     "moves_order": ("round-robin",),
     "moves_out_of_broker": 1,
     "moves_wait_for_znodes": True,

@@ -211,6 +211,7 @@ WHERE: Mapping[str, Callable[[Process], object]] = {
     "reassignment.moves.wait.for.min.isr": of_machine("moves_need_min_isr"),
     "reassignment.moves.wait.for.brokers": of_machine("moves_need_brokers"),
     "reassignment.moves.wait.for.brokers.after.ms": of_machine("moves_need_brokers_after_s"),
+    "reassignment.moves.wait.for.receivers.ms": of_machine("moves_need_receivers_s"),
     "reassign.partitions.status.min.retention.ms": of_machine("status_retention_ms"),
     "log.level": lambda _: logging.getLogger().level,
     "log.authorizer.level": lambda _: logging.getLogger(authorizer_log.LOGGER).level,
