@@ -155,6 +155,15 @@ class DescribeBrokerConfig(Struct, frozen=True):
     keys: tuple[str, ...]
 
 
+class DescribeLogEnds(Struct, frozen=True):
+    """Ask a broker where its own logs of these partitions end, whether it leads them or not."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    partitions: tuple[TopicPartition, ...]
+
+
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
@@ -356,6 +365,7 @@ Effect = (
     | Tell
     | DescribeLogDirs
     | DescribeBrokerConfig
+    | DescribeLogEnds
     | Answer
     | Wake
     | Notice
