@@ -180,6 +180,15 @@ REASSIGNMENTS = (
     _counter("reassignments_started", "Partition moves that started, or were in progress when a term started."),
     _gauge("reassignment_remaining_bytes", "Bytes that a receiving broker has yet to copy.", ("broker",)),
     _gauge("reassignment_bytes_per_second", "Rate at which a receiving broker copies moving partitions.", ("broker",)),
+    _gauge(
+        "reassignment_throttle_bytes_per_second",
+        "Rate of a receiving broker's throttled moves; 0 if there is none, or someone else has changed it.",
+        ("broker",),
+    ),
+    _counter(
+        "reassignment_throttle_halvings",
+        "Times that the rate of a receiving broker was halved, because a replica beside its moves could not keep up.",
+    ),
     _gauge("reassignment_longest_stage_seconds", "Longest time that any move has been in its current stage."),
     _gauge("open_reassignment_requests", "Reassignment requests that are not finished."),
     _histogram(

@@ -194,6 +194,7 @@ class Machine:
                 events.Acknowledged()
                 | events.LogDirsDescribed()
                 | events.BrokerConfigDescribed()
+                | events.LogEndsDescribed()
                 | events.Surveyed()
                 | events.ClockShown()
             ):

@@ -93,6 +93,8 @@ class MachineSettings(Struct, frozen=True):
         copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what each request moved, from
         where, is kept with its status. `accounts_moves`: each end of a move is an effect. `moves_throttle` is what each
         receiving broker may copy a second, in bytes, for moves whose request gives no rate; None is no throttle.
+        `moves_throttle_min` is down to what a rate is halved while replicas beside the moves cannot keep up; None keeps
+        rates as they are asked for.
     """
 
     own_id: BrokerId
@@ -140,6 +142,7 @@ class MachineSettings(Struct, frozen=True):
     moves_throttle: int | None = None
     moves_need_brokers_after_s: float = 0.0
     moves_need_receivers_s: float = 0.0
+    moves_throttle_min: int | None = None
 
 
 ADJUSTABLE = frozenset(
@@ -162,6 +165,7 @@ ADJUSTABLE = frozenset(
         "moves_out_of_broker",
         "moves_wait_for_znodes",
         "moves_throttle",
+        "moves_throttle_min",
         "moves_windows",
         "quota_window_s",
         "rebalance_every_s",

@@ -32,7 +32,11 @@ from zk_layout.znodes.reassignment_status import MoveProgress
 
 GAUGES_EVERY_S = 1.0
 PART = "figures"
-OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
+OF_MOVES_BY_BROKER = (
+    "reassignment_remaining_bytes",
+    "reassignment_bytes_per_second",
+    "reassignment_throttle_bytes_per_second",
+)
 OF_MOVES = ("reassignment_longest_stage_seconds", "open_reassignment_requests")
 
 CALLER = Caller(listener="HTTP", address="")

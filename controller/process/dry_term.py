@@ -115,6 +115,7 @@ class DryTerm:
                     effects.Connect,
                     effects.Disconnect,
                     effects.DescribeBrokerConfig,  # only before a throttled move begins
+                    effects.DescribeLogEnds,  # only while one copies
                     effects.Recorded,
                     effects.Decided,
                     effects.Drained,

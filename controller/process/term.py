@@ -14,6 +14,7 @@ from msgspec import Struct
 from controller.brokers.configs import BrokerConfigs
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
+from controller.brokers.log_ends import LogEnds
 from controller.brokers.observing import LinkObserver
 from controller.connections.broker import Dialer
 from controller.core.candidacy import events
@@ -98,6 +99,16 @@ class ConfigInspector(Protocol):
         """Stop querying."""
 
 
+class EndsInspector(Protocol):
+    """Queries brokers for the ends of their logs: `controller.brokers.log_ends.LogEnds`."""
+
+    def describe(self, asked: effects.DescribeLogEnds) -> None:
+        """Query one broker."""
+
+    async def close(self) -> None:
+        """Stop querying."""
+
+
 def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes, state: ClusterState) -> Machine:
     """The machine of a term."""
     return Machine(settings, epoch, SeededRandom(seed), state=state)
@@ -129,6 +140,11 @@ def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
 def new_broker_configs(parts: TermParts, emit: Callable[[Event], None]) -> ConfigInspector:
     """The queries for settings of brokers."""
     return BrokerConfigs(parts.inter_broker_listener, emit, dialer=parts.dialer)
+
+
+def new_log_ends(parts: TermParts, emit: Callable[[Event], None]) -> EndsInspector:
+    """The queries for ends of logs."""
+    return LogEnds(parts.inter_broker_listener, emit, dialer=parts.dialer)
 
 
 class Quotas(Protocol):
@@ -173,6 +189,7 @@ class TermParts(Struct):
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
     new_broker_configs: Callable[[TermParts, Callable[[Event], None]], ConfigInspector] = new_broker_configs
+    new_log_ends: Callable[[TermParts, Callable[[Event], None]], EndsInspector] = new_log_ends
     random_bytes: Callable[[int], bytes] = os.urandom
     wall_clock: Callable[[], float] = time.time
 
@@ -205,6 +222,7 @@ class Term:
         self.links = parts.new_links(parts, self.emit, self._broken)
         self._log_dirs = parts.new_log_dirs(parts, self.emit)
         self._broker_configs = parts.new_broker_configs(parts, self.emit)
+        self._log_ends = parts.new_log_ends(parts, self.emit)
         self._audit = AuditTrail(asyncio.get_running_loop().call_later)
         self._pump = Pump(
             self.machine,
@@ -219,6 +237,7 @@ class Term:
                 effects.Tell: self.links.tell,
                 effects.DescribeLogDirs: self._log_dirs.describe,
                 effects.DescribeBrokerConfig: self._broker_configs.describe,
+                effects.DescribeLogEnds: self._log_ends.describe,
                 effects.Answer: parts.answer,
                 effects.Notice: self._notice,
                 effects.Measured: parts.counter.measured,
@@ -272,6 +291,7 @@ class Term:
         await self.links.close()
         await self._log_dirs.close()
         await self._broker_configs.close()
+        await self._log_ends.close()
         self._audit.close()
         for task in self._tasks:
             task.cancel()

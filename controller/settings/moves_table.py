@@ -70,6 +70,14 @@ MOVES: tuple[Setting, ...] = (
         counts_at_once=True,
     ),
     ours(
+        "reassignment.moves.throttle.min",
+        number(0),
+        0,
+        "Down to how many bytes a second a receiving broker's rate for throttled moves is halved while other replicas "
+        "beside them fall behind or leave the ISR; it climbs again to the rate asked for. 0: never, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
         "reassignment.moves.order",
         names(*MOVE_ORDERS),
         None,

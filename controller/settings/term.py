@@ -84,6 +84,7 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_give_up_s=values.seconds("reassignment.moves.give.up.ms") or None,
         moves_wait_for_znodes=values.flag("reassignment.moves.wait.for.znodes"),
         moves_throttle=values.number("reassignment.moves.throttle") or None,
+        moves_throttle_min=values.number("reassignment.moves.throttle.min") or None,
         moves_order=tuple(filter(None, values.text("reassignment.moves.order").split(","))),
         moves_windows=windows_in(values.text("reassignment.moves.windows")),
         moves_need_min_isr=values.flag("reassignment.moves.wait.for.min.isr"),

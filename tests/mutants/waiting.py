@@ -22,6 +22,8 @@ GIVING_UP = "controller/core/reassignment/giving_up.py"
 OBSTACLES = "controller/core/reassignment/obstacles.py"
 TOPIC_ROOM = "controller/core/reassignment/topic_room.py"
 THROTTLES = "controller/core/reassignment/throttles.py"
+LAGGING = "controller/core/reassignment/lagging.py"
+ADAPTING = "controller/core/reassignment/adapting.py"
 HELD_MOVES = "controller/core/reassignment/held_moves.py"
 THROTTLE_ZNODES = "controller/core/state/throttles.py"
 
@@ -422,6 +424,94 @@ MUTANTS = (
         "        list([at for at in asking",
         (unit("throttles"),),
         unseen="few znodes ask for the same again that was cancelled",
+    ),
+    Mutant(
+        "raises a rate from what it was before someone else changed it",
+        THROTTLES,
+        "record is not None and record.ours == current",
+        "record is not None",
+        (unit("throttles"),),
+        unseen="found by seed 604 only: what was there before is lower than any rate that is asked for",
+    ),
+    Mutant(
+        "halves no rate of brokers that copy from one whose followers fall out of sync",
+        ADAPTING,
+        "return {receiver} | {held",
+        "return {receiver} or {held",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "takes a replica that a move removes for one that cannot keep up",
+        LAGGING,
+        "if is_kept and not is_moved else",
+        "if is_kept else",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "takes a replica whose broker stops for one that cannot keep up",
+        LAGGING,
+        " or not cluster.is_online(replica, at)",
+        "",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "halves a rate again for what the former one has done",
+        ADAPTING,
+        " or now - limit.cut_at < WINDOW_S",
+        "",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "raises a rate while a replica is still out of sync",
+        ADAPTING,
+        "why is not None or not near.isdisjoint(lagging)",
+        "why is not None",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "begins a term at the rate that was asked for, whatever was halved",
+        ADAPTING,
+        "for broker, rate in rates if rate is not None}",
+        "for broker, rate in rates if rate is None}",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "keeps a rate below a least one that is set since",
+        ADAPTING,
+        "min(asked, max(limit.rate, least))",
+        "min(asked, limit.rate)",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "asks about the same few partitions again and again",
+        LAGGING,
+        "        self._round += 1\n",
+        "",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "takes a follower for far behind that has what its leader had",
+        LAGGING,
+        "elif end < had and",
+        "elif end <= had and",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
+    ),
+    Mutant(
+        "asks about all topics of a broker at once",
+        LAGGING,
+        "min(TOPICS, len(topics))",
+        "len(topics)",
+        (unit("adapted_rates"),),
+        unseen="whatever is copied, no simulated replica falls behind for it",
     ),
     Mutant(
         "lets a move that needs several places be passed over for ever",

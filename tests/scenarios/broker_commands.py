@@ -102,6 +102,12 @@ def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
         theatre.sizes.setdefault(BrokerId(int(broker)), {})[partition_of(partition)] = ReplicaSize(int(size))
 
 
+def _ends(theatre: Theatre, partition: str, *words: str) -> None:
+    """`ends orders-0 1=4000 2=3000`: at which offsets its logs end on these brokers."""
+    for broker, end in options_of(words).items():
+        theatre.ends.setdefault(BrokerId(int(broker)), {})[partition_of(partition)] = int(end)
+
+
 def _isr(theatre: Theatre, partition: str, isr: str, *words: str) -> None:
     """`isr orders-0 1,2,3 [broker= broker_epoch= leader_epoch= partition_epoch= by=id]`: its leader asks."""
     at, options = partition_of(partition), options_of(words)
@@ -164,6 +170,7 @@ BROKER_COMMANDS: dict[str, Callable[..., None]] = {
     "disk": _disk,
     "shown": _shown,
     "sizes": _sizes,
+    "ends": _ends,
     "isr": _isr,
     "leader writes": _leader_writes,
     "notify": _notify,

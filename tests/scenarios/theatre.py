@@ -18,6 +18,7 @@ from controller.core.messages.effects import (
     Delete,
     DescribeBrokerConfig,
     DescribeLogDirs,
+    DescribeLogEnds,
     Disconnect,
     Drained,
     Effect,
@@ -43,6 +44,7 @@ from controller.core.messages.events import (
     Event,
     Fenced,
     LogDirsDescribed,
+    LogEndsDescribed,
     QuotasRead,
     ReplicaSize,
     SettingsChanged,
@@ -124,6 +126,7 @@ class Theatre:
         self.refused: set[str] = set()
         self.shown: dict[BrokerId, dict[str, str]] = {}
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
+        self.ends: dict[BrokerId, dict[TopicPartition, int]] = {}
         self.bad_disks: dict[BrokerId, frozenset[TopicPartition]] = {}
         self.machine: Machine | None = None
         self.reader: Reader | None = None
@@ -327,6 +330,8 @@ class Theatre:
                 self.machine = None
             case DescribeBrokerConfig():
                 self._show(effect)
+            case DescribeLogEnds():
+                self._end(effect)
             case ReadAgain(paths):
                 assert self.reader is not None
                 self.reader.read_again(paths)
@@ -374,6 +379,13 @@ class Theatre:
         shown = self.shown.get(asked.broker, {key: written[key] for key in asked.keys if key in written})
         error = "no answer" if asked.broker in self.mute else None
         self._events.append(BrokerConfigDescribed(asked.broker, asked.broker_epoch, {} if error else shown, error))
+
+    def _end(self, asked: DescribeLogEnds) -> None:
+        """As with sizes."""
+        held = self.ends.get(asked.broker, {})
+        ends = {at: held[at] for at in asked.partitions if at in held}
+        error = "no answer" if asked.broker in self.mute else None
+        self._events.append(LogEndsDescribed(asked.broker, asked.broker_epoch, {} if error else ends, error))
 
     def _commit(self, commit: Commit) -> None:
         self.say(f"commit #{commit.commit}  {commit.why[0] if commit.why else ''}".rstrip())

@@ -29,7 +29,17 @@ from controller.zk.bridge import Bridge
 from controller.zk.contact import Contact
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.stand_ins import ConfigInspector, Inspector, Links, NoExporter, NothingWrong, Pulse, Silent, Unled
+from tests.simulation.stand_ins import (
+    ConfigInspector,
+    EndsInspector,
+    Inspector,
+    Links,
+    NoExporter,
+    NothingWrong,
+    Pulse,
+    Silent,
+    Unled,
+)
 from zk_layout.ids import BrokerId
 
 if TYPE_CHECKING:
@@ -93,6 +103,7 @@ class _Terms(Terms):
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
             new_broker_configs=lambda _, emit: ConfigInspector(controller, emit),
+            new_log_ends=lambda _, emit: EndsInspector(controller, emit),
             random_bytes=bytes,
             wall_clock=partial(world.wall_clocks.now, own_id),
         )

@@ -9,7 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.core.candidacy.challenger import Heard, Unheard
-from controller.core.messages.effects import Answer, Connect, DescribeBrokerConfig, DescribeLogDirs, Disconnect, Tell
+from controller.core.messages.effects import (
+    Answer,
+    Connect,
+    DescribeBrokerConfig,
+    DescribeLogDirs,
+    DescribeLogEnds,
+    Disconnect,
+    Tell,
+)
 from controller.core.messages.events import Asked, CallId, Event
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
@@ -120,6 +128,21 @@ class ConfigInspector:
     def describe(self, asked: DescribeBrokerConfig) -> None:
         """Ask one broker."""
         self._world.throttles.describe(asked, self._emit)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class EndsInspector:
+    """Replaces `controller.brokers.log_ends`."""
+
+    def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
+        self._world = controller.world
+        self._emit = emit
+
+    def describe(self, asked: DescribeLogEnds) -> None:
+        """Ask one broker."""
+        self._world.throttles.ends(asked, self._emit)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from controller.core.messages.effects import DescribeBrokerConfig
-from controller.core.messages.events import BrokerConfigDescribed, Event
+from controller.core.messages.effects import DescribeBrokerConfig, DescribeLogEnds
+from controller.core.messages.events import BrokerConfigDescribed, Event, LogEndsDescribed
 from controller.core.reassignment.throttle_rules import entries
 from tests.simulation.broken import hold
 from tests.simulation.refusals import Concern
@@ -14,7 +14,14 @@ from tests.simulation.zookeeper import MakeNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, SessionId, TopicName, TopicPartition
 from zk_layout.znodes.configs import BrokerConfigAddress, Config, TopicConfigAddress
-from zk_layout.znodes.throttles import BROKERS, FOLLOWER_RATE, FOLLOWER_REPLICAS, TOPICS, decode_broker, decode_topic
+from zk_layout.znodes.throttles import (
+    BROKERS,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    TOPICS,
+    decode_broker,
+    decode_topic,
+)
 from zk_layout.znodes.topics import TopicAddress
 
 if TYPE_CHECKING:
@@ -25,7 +32,9 @@ if TYPE_CHECKING:
 ONE_WORLD_IN = 5
 # How often a broker shows no rate, how often it answers at all, and within which time.
 SHOWS_NOTHING, ANSWERS, ANSWERS_WITHIN_S = 0.2, 0.95, 2.0
+IS_BEHIND, BEHIND_S = 0.1, 60.0
 RATES = (1_000_000, 2_000_000, 5_000_000)
+LEAST_RATES = (300_000, 1_500_000)
 # Of partitions that no topic has, and rates that no request asks for: they tell another client's settings from ours.
 FOREIGN_LISTS = (None, "", "*", "77:1", "77:1, 78:2")
 FOREIGN_RATES = (None, "7", "3000000", "9000000", "-1")
@@ -44,6 +53,8 @@ class Throttles:
         self.are_used = is_throttled(world.seed)
         self.random = Random(f"{world.seed}/throttles")
         self.default = self.random.choice((None, *RATES)) if self.are_used else None  # of the settings
+        self.least = self.random.choice((None, *LEAST_RATES)) if self.are_used else None  # of the settings
+        self._most = self.default or 0  # the highest rate that anyone has asked for
         self.released = 0  # settings that are again as they were
         self._held: dict[str, dict[str, str]] = {}
         self._theirs: dict[str, str | None] = {}  # what someone else has written last
@@ -51,7 +62,9 @@ class Throttles:
     def rate(self) -> int | None:
         """The throttle of a request, in bytes a second."""
         random = self.world.random
-        return random.choice(RATES) if self.are_used and random.random() < 0.7 else None
+        asked = random.choice(RATES) if self.are_used and random.random() < 0.7 else None
+        self._most = max(self._most, asked or 0)
+        return asked
 
     def describe(self, asked: DescribeBrokerConfig, emit: Callable[[Event], None]) -> None:
         """A broker shows its rate a moment later: mostly what is written by then, or nothing, or it does not answer."""
@@ -65,6 +78,20 @@ class Throttles:
             shown = {} if held is None or at_random < SHOWS_NOTHING else held
             values = {key: shown[key] for key in asked.keys if key in shown}
             emit(BrokerConfigDescribed(asked.broker, asked.broker_epoch, values))
+
+        self.world.clock.after(ANSWERS_WITHIN_S * at_random, answer)
+
+    def ends(self, asked: DescribeLogEnds, emit: Callable[[Event], None]) -> None:
+        """A broker says where its logs end, which grow all the time; now and then it is behind in all, or silent."""
+        at_random = self.random.random()
+
+        def answer() -> None:
+            broker = self.world.brokers.get(asked.broker)
+            if broker is None or broker.model is None or broker.is_cut_off or at_random > ANSWERS:
+                emit(LogEndsDescribed(asked.broker, asked.broker_epoch, {}, "no answer"))
+                return
+            end = round(self.world.clock.now - (BEHIND_S if at_random < IS_BEHIND else 0))
+            emit(LogEndsDescribed(asked.broker, asked.broker_epoch, dict.fromkeys(asked.partitions, end)))
 
         self.world.clock.after(ANSWERS_WITHIN_S * at_random, answer)
 
@@ -118,10 +145,20 @@ class Throttles:
         if others[0] != others[1]:
             hold(f"{address.path}: {others[0]} became {others[1]}, to throttle moves")
         self.released += after.get(key) == self._theirs.get(address.path)
+        if isinstance(address, BrokerConfigAddress):
+            self._judge_rate(address, after.get(key))
         if isinstance(address, TopicConfigAddress):
             lost = [e for e in entries(self._theirs.get(address.path)) if e not in entries(after.get(key))]
             if lost:
                 hold(f"{address.path}: {lost} were taken out, which someone else put in")
+
+    def _judge_rate(self, address: BrokerConfigAddress, rate: str | None) -> None:
+        """A rate that no one else has set is never above all that were asked for, nor halved below the least."""
+        if rate is None or rate == self._theirs.get(address.path):
+            return
+        least = min(self.least or RATES[0], *RATES)
+        if not least <= int(rate) <= self._most:
+            hold(f"{address.path}: {rate} is not between {least} and {self._most}")
 
     # ---- what is left ---------------------------------------------------------------------------------------
 

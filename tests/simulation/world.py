@@ -382,6 +382,7 @@ class World:
             moves_give_up_s=self.limits.paces.give_up_s,
             moves_wait_for_znodes=self.limits.paces.wait_for_znodes,
             moves_throttle=self.throttles.default,
+            moves_throttle_min=self.throttles.least,
             moves_order=self.limits.order,
             moves_windows=self.limits.gates.windows,
             moves_need_min_isr=self.limits.gates.need_min_isr,

@@ -159,6 +159,15 @@ class DescribeBrokerConfig(Struct, frozen=True):
     keys: tuple[str, ...]
 
 
+class DescribeLogEnds(Struct, frozen=True):
+    """Ask a broker where its own logs of these partitions end, whether it leads them or not."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    partitions: tuple[TopicPartition, ...]
+
+
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
@@ -361,6 +370,7 @@ Effect = (
     | Tell
     | DescribeLogDirs
     | DescribeBrokerConfig
+    | DescribeLogEnds
     | Answer
     | Wake
     | Notice

@@ -149,6 +149,19 @@ class BrokerConfigDescribed(Struct, frozen=True):
     error: str | None = None
 
 
+class LogEndsDescribed(Struct, frozen=True):
+    """A broker reported where its logs end, without those that it does not have or show; `error` is why it did not.
+
+    Units:
+        `ends` are offsets, each one behind the last record.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    ends: dict[TopicPartition, int]
+    error: str | None = None
+
+
 class ClockShown(Struct, frozen=True):
     """The present wall-clock time in Unix milliseconds; the clock may be set during a term."""
 
@@ -194,6 +207,7 @@ Event = (
     | Asked
     | LogDirsDescribed
     | BrokerConfigDescribed
+    | LogEndsDescribed
     | ClockShown
     | Woke
     | SettingsChanged

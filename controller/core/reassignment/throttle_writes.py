@@ -53,12 +53,12 @@ def record_writes(of: Throttled, wish: Wish, kept: Kept | None) -> Iterator[Writ
         yield Set(address, wish.record, kept.version)
 
 
-def reason(of: Throttled, wish: Wish) -> str:
-    """What the writes do, in a sentence."""
+def reason(of: Throttled, wish: Wish, why: str) -> str:
+    """What the writes do, in a sentence; `why` a rate is lower than its moves allow."""
     if isinstance(wish.record, ThrottledTopic):
         return f"{len(wish.record.ours)} receiving replicas of topic {of} are throttled"
     if isinstance(wish.record, ThrottledBroker):
-        return f"broker {of} copies throttled replicas at {wish.value} bytes/s"
+        return f"broker {of} copies throttled replicas at {wish.value} bytes/s{why and f': {why}'}"
     return f"{named(of)} is as before its throttled moves"
 
 

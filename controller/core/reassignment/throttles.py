@@ -16,7 +16,7 @@ from math import inf
 
 from msgspec import Struct
 
-from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed, CallId
+from controller.core.messages.events import Again, Alarm, BrokerConfigDescribed, CallId, LogEndsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.core.reassignment.asked_throttle import AskedThrottle
@@ -104,7 +104,7 @@ class Throttles(Duty):
         self._asked: dict[CallId, AskedThrottle] = {}
         self._due: dict[Throttled, None] = {}
         self._lists: dict[TopicName, Mapping[str, int]] = {}
-        self._rates = ReceivingRates()
+        self._rates = ReceivingRates(shared)
         self._unlisted: dict[TopicName, None] = {}
         self._written_at: dict[TopicName, float] = {}
         self._alarm_at: float | None = None
@@ -211,6 +211,8 @@ class Throttles(Duty):
         if changes.is_beginning:
             self._due.update(dict.fromkeys(records))
             self._unlisted = {of: None for of in records if isinstance(of, str)}
+            self._rates.begin(records, out)
+        self._rates.follow(changes)
         self._due.update(self._znodes.take_changed())
         for call in tuple(self._asked):
             if call > 0 and not self._shared.requests.is_open(call):
@@ -230,15 +232,18 @@ class Throttles(Duty):
         """Throttle what begins from now on, if the settings say so now."""
         if before.moves_throttle is None:
             self._default.begin()
+        self._due.update(dict.fromkeys(self._rates.receiving))
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Go on: the turn itself is all it asks for."""
         self._alarm_at = None
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Take in what a broker shows of its rate."""
+        """Take in what a broker shows of its rate, and of how far its replicas are."""
         if isinstance(report, BrokerConfigDescribed):
             self._barrier.hear(report, out.now)
+        elif isinstance(report, LogEndsDescribed):
+            self._rates.hear(report)
 
     def announce(self, changes: Changes, out: Outbox) -> None:
         """Let the moves begin whose throttle is in force by now."""
@@ -271,11 +276,7 @@ class Throttles(Duty):
         if self._shared.settings.is_observing:
             return ()
         self._ask_for_held(out)
-        for broker, next_at in self._rates.rising(out.now):
-            if next_at <= out.now:
-                self._due[broker] = None
-            else:
-                self._wake(next_at, out)
+        self._due.update(dict.fromkeys(self._rates.due(out)))
         topics = [of for of in self._due if isinstance(of, str) and not self._is_too_early(of, out)]
         proposals = [self._proposal(name, out) for name in islice(topics, AT_ONCE)]
         # Which rates are needed is known only once all lists are.
@@ -283,6 +284,7 @@ class Throttles(Duty):
         proposals += [self._proposal(broker, out) for broker in islice(brokers, AT_ONCE)]
         if len(topics) > AT_ONCE or len(brokers) > AT_ONCE:
             out.wake(Again(), out.now)
+        self._wake(self._rates.next_at(), out)
         return [proposal for proposal in proposals if proposal is not None]
 
     def _wake(self, at: float, out: Outbox) -> None:
@@ -340,10 +342,10 @@ class Throttles(Duty):
         if not writes:
             self._note_written(_Memo(of, calls, None, begun), out)
             return None
-        holds = (topic_subject(of),) if isinstance(of, str) else ()
+        holds, why = ((topic_subject(of),), "") if isinstance(of, str) else ((), self._rates.why(of, wish.value))
         value = wish.value if any(write.address == settings.address for write in writes) else None
         return Proposal(
-            subject_of(of), (Atom(tuple(writes), (reason(of, wish),)),), holds, _Memo(of, calls, value, begun)
+            subject_of(of), (Atom(tuple(writes), (reason(of, wish, why),)),), holds, _Memo(of, calls, value, begun)
         )
 
     def _wish(self, of: Throttled, settings: Fact, calls: Collection[CallId], now: float) -> Wish:
@@ -356,14 +358,17 @@ class Throttles(Duty):
             asked.update(self._default.missing(of))
             return topic_wish(record, config.get(FOLLOWER_REPLICAS), self._lists.get(of, {}), asked)
         assert record is None or isinstance(record, ThrottledBroker)
-        return broker_wish(record, config.get(FOLLOWER_RATE), self._rates.now(of, record, now), is_asked=bool(calls))
+        current = config.get(FOLLOWER_RATE)
+        # It rises from what is in force: a rate that someone else has changed says nothing about that.
+        ours = record.ours if record is not None and record.ours == current else None
+        return broker_wish(record, current, self._rates.now(of, ours, now), is_asked=bool(calls))
 
     def _is_as_wanted(self, of: Throttled, record: ThrottledTopic | ThrottledBroker | None, now: float) -> bool:
         """Whether nothing has to be written, as far as our record says."""
         if isinstance(of, str):
             wanted = self._lists.get(of, {})
             return record is None if not wanted else isinstance(record, ThrottledTopic) and record.ours == wanted
-        rate = self._rates.now(of, record if isinstance(record, ThrottledBroker) else None, now)
+        rate = self._rates.now(of, record.ours if isinstance(record, ThrottledBroker) else None, now)
         if rate is None or not isinstance(record, ThrottledBroker):
             return record is None and (rate is None or of not in self._default.unrated)
         return record.ours is None or broker_wish(record, record.ours, rate, is_asked=False).record == record
@@ -428,7 +433,7 @@ class Throttles(Duty):
                 if isinstance(memo.of, str):
                     self._written_at[memo.of] = out.now
                 else:
-                    self._rates.written(memo.of, out.now)
+                    self._rates.written(memo.of, self._znodes.records.get(memo.of), out)
                 self._note_written(memo, out)
             case Refused(is_waiting=True):
                 self._refuse(memo.of, memo.calls, f"ZooKeeper refuses to write {settings_of(memo.of).path}", out)

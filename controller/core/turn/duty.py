@@ -15,6 +15,7 @@ from controller.core.messages.events import (
     BrokerConfigDescribed,
     ClockShown,
     LogDirsDescribed,
+    LogEndsDescribed,
     Surveyed,
 )
 from controller.core.messages.outbox import Outbox
@@ -23,7 +24,7 @@ from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes, OpenChanges
 from controller.core.transactions.proposal import Outcome, Proposal
 
-Report = Acknowledged | LogDirsDescribed | BrokerConfigDescribed | Surveyed | ClockShown
+Report = Acknowledged | LogDirsDescribed | BrokerConfigDescribed | LogEndsDescribed | Surveyed | ClockShown
 
 
 class Duty:

@@ -209,6 +209,7 @@ OTHERS: Mapping[str, Any] = {
     "moves_out_of_broker": 1,
     "moves_wait_for_znodes": True,
     "moves_throttle": 1_000_000,
+    "moves_throttle_min": 500_000,
     "moves_windows": (Window((0,), 0, 1),),
     "quota_window_s": 1.0,
     "rebalance_every_s": 1.0,

@@ -596,6 +596,14 @@ def test_a_rate_that_someone_else_changes_is_theirs_until_the_next_request() -> 
     assert records(play) == []
 
 
+def test_a_rate_does_not_rise_from_one_that_someone_else_has_changed_since() -> None:
+    play = throttled(f"config 3 {FOLLOWER_RATE}=7")
+
+    play.do(f"config 3 {FOLLOWER_RATE}=9000000", "ask reassign throttle=5000000 orders-1 to=3,2", "time +0.5s")
+
+    assert settings(play, "brokers/3") == {FOLLOWER_RATE: "5000000"}
+
+
 @pytest.mark.parametrize("theirs", ["*", "77:1", "0:3,77:1", "77:1,0:3"])
 def test_of_a_list_that_someone_else_changes_only_ours_is_taken_out(theirs: str) -> None:
     play = throttled(f"config orders {FOLLOWER_REPLICAS}=5:1")

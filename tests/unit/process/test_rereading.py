@@ -206,6 +206,7 @@ WHERE: Mapping[str, Callable[[Process], object]] = {
     "reassignment.moves.into.broker": of_machine("moves_into_broker"),
     "reassignment.moves.out.of.broker": of_machine("moves_out_of_broker"),
     "reassignment.moves.throttle": of_machine("moves_throttle"),
+    "reassignment.moves.throttle.min": of_machine("moves_throttle_min"),
     "reassignment.moves.order": of_machine("moves_order"),
     "reassignment.moves.windows": of_machine("moves_windows"),
     "reassignment.moves.wait.for.min.isr": of_machine("moves_need_min_isr"),
