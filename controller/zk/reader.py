@@ -419,8 +419,11 @@ class Reader:
             elif path in self._refused and path in self._names:
                 self._marked_parents[path] = None  # its children may be listable again as well
                 self._is_marked.set()
-            elif self._refused:
+            elif path in self._refused:
                 self._allow(path)
+                if self._is_watched(path):  # a refused read sets no watch, and this one perhaps did not either
+                    self._marked[path] = None
+                    self._is_marked.set()
 
     async def _observe_found(self, paths: Sequence[str], found: Sequence[Found]) -> None:
         """Emit a topic together with those states of its partitions that have not been read yet."""

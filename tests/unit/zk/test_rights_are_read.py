@@ -10,6 +10,7 @@ from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed
 from tests.simulation.reader import Reader
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble
+from zk_layout.catalog import address_of
 from zk_layout.facts import Fact
 from zk_layout.watched import RIGHTS
 from zk_layout.znodes.acls import Acls
@@ -107,3 +108,22 @@ def test_what_may_not_be_read_is_reported_and_once_it_may_its_facts_come_first(r
     latest = reading.last(PATH)
     at = next(n for n, event in enumerate(reading.events) if isinstance(event, Observed) and latest in event.facts)
     assert at < reading.events.index(ReadAllowed(path))
+
+
+def test_what_is_allowed_again_by_a_read_without_a_watch_is_watched_as_before(reading: Reading) -> None:
+    """The watch fired while reading was refused, and a transaction of unknown outcome has the znode read once more."""
+    reading.ensemble.zookeeper.make_path(FOLDER)
+    reading.ensemble.write(MakeNode(PATH, ENTRIES))
+    reading.load()
+    reading.permit(PATH, Permission.ALL & ~Permission.READ)
+    reading.ensemble.write(SetData(PATH, NONE))
+    reading.until(lambda: any(isinstance(event, ReadRefused) for event in reading.events))
+    reading.permit(PATH, Permission.ALL)
+    address = address_of(PATH)
+    assert address is not None
+
+    reading.reader.read([address], watch=False)
+
+    reading.until(lambda: ReadAllowed(PATH) in reading.events and reading.entries(PATH) == 0)
+    reading.ensemble.write(SetData(PATH, ENTRIES))
+    reading.until(lambda: reading.entries(PATH) == 1)
