@@ -24,6 +24,14 @@ MUTANTS = (
         (unit("waiting_moves"),),
     ),
     Mutant(
+        "never ends the wait of a move whose topic its successor could read only later",
+        LEDGER,
+        "elif asked.is_reopened and self._cluster.waiting_move(at) is None:",
+        "elif False:",
+        (unit("waiting_moves"),),
+        unseen="one world in some ten thousand",
+    ),
+    Mutant(
         "judges what was granted in a deleted topic by the topic that was created again",
         LEDGER,
         "identity = entry.waits_in or entry.granted_in",

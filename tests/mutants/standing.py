@@ -169,6 +169,14 @@ MUTANTS = (
         (reading("znodes_changing_while_they_are_loaded_are_not_missed"),),
     ),
     Mutant(
+        "leaves a znode unwatched that a read without a watch finds allowed again",
+        READER,
+        "if self._is_watched(path):  # a refused read",
+        "if False:  # a refused read",
+        (zk("rights_are_read"),),
+        unseen="one world in some ten thousand",
+    ),
+    Mutant(
         "reads a lone znode before it watches it",
         READER,
         "        _, found = await asyncio.gather(self._watch(path), read_one(self._bridge, path))\n",

@@ -347,6 +347,8 @@ class RequestLedger:
                 self._note_waiting(at)
             elif outcome != WAITING:
                 self._settle(at, asked, outcome, copied_bytes, now_ms, course)
+            elif asked.is_reopened and self._cluster.waiting_move(at) is None:
+                self.left_queue(at, now_ms)  # the topic was hidden when its request was taken up
         if not is_moving:
             self.orphans.pop(at, None)
         elif at not in self._of and held is not None:

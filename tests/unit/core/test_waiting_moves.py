@@ -418,6 +418,19 @@ def test_a_successor_ends_the_wait_of_an_entry_that_left_the_queue_before_its_st
     assert play.do("ask list") == ["answer nothing moves"]
 
 
+def test_a_successor_ends_such_a_wait_also_where_the_topic_can_be_read_only_later() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect")
+    status, topic = written(waiting_entry(play)), "/brokers/topics/orders"
+    play.theatre.zookeeper.hidden.add(topic)
+    play.do(f"znode {ROOT} {{}}", f"znode {STATUS} {status}", "elect", "time +60s")
+    assert counts(play) == {"waiting": 1}
+
+    play.theatre.zookeeper.hidden.clear()
+    play.do("time +120s")
+
+    assert counts(play) == {"superseded": 1}
+
+
 def test_a_successor_sees_that_a_move_has_begun_meanwhile_and_where_it_ends() -> None:
     play = taken_over("ask reassign orders-0 to=3,2", f"remove {STATUS}")
     assert counts(play) == {"in progress": 1}
