@@ -21,6 +21,7 @@ from controller.core.comparing import wishes
 from controller.core.elections.duty import FIRST_REBALANCE_S
 from controller.core.progress import duty as progress
 from controller.core.progress import status_text, status_znodes, transfers
+from controller.core.reassignment import lagging, waiting_sizes
 from controller.core.settings import DAY_MS
 from controller.core.transactions.sizes import ALARMING_SHARE
 from controller.http import limits as http_limits
@@ -94,14 +95,6 @@ FRAGMENTS = {
         f"within {'a' if claimant.HASTE_S == 1 else claimant.HASTE_S} second if ZooKeeper answers",
         f"{words(audit_trail.MOST_A_SECOND)} of a kind within a second",
         f"{authorizer_log.MOST_A_SECOND} lines of a kind within a second, and {MOST_LOGGED} of one request",
-        f"every {status_znodes.WRITTEN_EVERY_S:.0f} seconds while",
-        f"every {words(status_znodes.WRITTEN_UNCHANGED_EVERY_S / 60)} minutes while nothing",
-        f"`reassign.partitions.status.min.retention.ms` ({words(DAY_MS / 86_400_000)} day)",
-        f"only the last {status_znodes.MOST_FINISHED:,} are kept",
-        f"more than {status_text.MOST_WITH_PROGRESS:,} partitions omit",
-        f"tagged field {tagged.ADDITIONS}",
-        f"{'half a second' if progress.GATHER_S == 0.5 else progress.GATHER_S}, and each group",
-        f"over about {words(transfers.SMOOTHING_S)} seconds",
         f"{floods.MOST_A_WINDOW} lines of one kind within {floods.WINDOW_S:.0f} seconds",
         f"{words(pauses.SHORTEST_PAUSE_S)} second (longer each time, at most {pauses.LONGEST_PAUSE_S:.0f})",
         f"only the first {oddities._STRANGERS_NAMED}",
@@ -113,6 +106,20 @@ FRAGMENTS = {
         f"{ApiKey.ALTER_PARTITION_REASSIGNMENTS.row.most_entries:,} partitions",
         f"{Limits().most_newcomers} more",
         mib(Limits().unsent_bytes),
+    ),
+    "docs/moves.md": (
+        f"every {status_znodes.WRITTEN_EVERY_S:.0f} seconds while",
+        f"every {words(status_znodes.WRITTEN_UNCHANGED_EVERY_S / 60)} minutes while nothing",
+        f"`reassign.partitions.status.min.retention.ms` ({words(DAY_MS / 86_400_000)} day)",
+        f"only the last {status_znodes.MOST_FINISHED:,} are kept",
+        f"more than {status_text.MOST_WITH_PROGRESS:,} partitions omit",
+        f"tagged field {tagged.ADDITIONS}",
+        f"{'half a second' if progress.GATHER_S == 0.5 else progress.GATHER_S}, and each group",
+        f"over about {words(transfers.SMOOTHING_S)} seconds",
+        f"for {waiting_sizes.AT_ONCE:,} partitions at a time",
+        f"again after {words(waiting_sizes.AGAIN_S / 60)} minutes",
+        f"for the first time, up to {words(waiting_sizes.AWAITED_S)} seconds",
+        f"its leader had {words(lagging.BEHIND_S)} seconds ago",
     ),
     "docs/security.md": (
         f"after {words(key_sets._SOONEST_S)} seconds",

@@ -19,7 +19,7 @@ from metrics.measures import MEASURES, PREFIX, Kind
 from zk_layout.catalog import FAMILIES
 
 ROOT = Path(__file__).parents[3]
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+OPERATIONS, MOVES = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("operations.md", "moves.md"))
 ALERTS = (ROOT / "deploy" / "alerts.yml").read_text(encoding="utf-8")
 MODULES = [
     ast.parse(path.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def test_each_reason_for_disconnecting_a_client_is_explained(reason: str) -> Non
 
 
 def test_alerts_and_operations_speak_of_measures_that_exist() -> None:
-    spoken_of = set(re.findall(rf"{PREFIX}\w+", ALERTS + OPERATIONS))
+    spoken_of = set(re.findall(rf"{PREFIX}\w+", ALERTS + OPERATIONS + MOVES))
 
     assert spoken_of
     assert spoken_of <= sample_names()
