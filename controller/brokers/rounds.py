@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import assert_never
 
-from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.messages.commands import Command, part_count
 
 PARTITIONS_A_ROUND = 500
 COMMAND_AS_PARTITIONS = 10  # what encoding and writing a command takes beside its partitions
@@ -25,7 +24,7 @@ class Rounds:
 
     async def take(self, command: Command) -> None:
         """Return when this command may be encoded, in the same step of the caller's task."""
-        loop, size = asyncio.get_running_loop(), COMMAND_AS_PARTITIONS + _partitions(command)
+        loop, size = asyncio.get_running_loop(), COMMAND_AS_PARTITIONS + part_count(command)
         if self._waiting or not self._fits(size):
             turn = loop.create_future()
             self._waiting.append((size, turn))
@@ -49,15 +48,3 @@ class Rounds:
                 self._taken += size
         if self._taken:
             loop.call_soon(self._renew, loop)
-
-
-def _partitions(command: Command) -> int:
-    match command:
-        case LeaderAndIsr(partitions, new):
-            return len(partitions) + len(new)
-        case UpdateMetadata(partitions):
-            return len(partitions)
-        case StopReplica(stops):
-            return len(stops)
-        case _:
-            assert_never(command)

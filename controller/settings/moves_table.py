@@ -124,7 +124,7 @@ MOVES: tuple[Setting, ...] = (
         number(0),
         0,
         "How long each broker that would receive a replica must have been registered before a move begins that copies. "
-        "Counted from when the leader saw the registration, so anew for a broker that restarts, and for a new leader. "
+        "The time begins when the leader sees the registration: again when the broker restarts, and with each leader. "
         "0: they do not wait, as in Kafka.",
         counts_at_once=True,
     ),

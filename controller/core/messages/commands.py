@@ -6,6 +6,8 @@ both LeaderAndIsr and UpdateMetadata, so that it is encoded once.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from msgspec import Struct
 
 from zk_layout.ids import (
@@ -93,3 +95,16 @@ class StopReplica(Struct, frozen=True):
 
 
 Command = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+def part_count(command: Command) -> int:
+    """How many partitions a command is about."""
+    match command:
+        case LeaderAndIsr(partitions, new):
+            return len(partitions) + len(new)
+        case UpdateMetadata(partitions):
+            return len(partitions)
+        case StopReplica(stops):
+            return len(stops)
+        case _:
+            assert_never(command)

@@ -90,9 +90,9 @@ class Obstacles:
     def reason(self, at: TopicPartition, target: Replicas) -> str:
         """What a move waits for, in words."""
         first = self.first(self.places(at, target))
-        is_recent = first is not None and first.kind == RECENT
-        state = self.receivers.sentence(first.broker) if is_recent and first is not None else self.gates.sentence()
-        return reason(first, self._room, state)
+        if first is not None and first.kind == RECENT:
+            return self.receivers.sentence(first.broker)
+        return reason(first, self._room, self.gates.sentence())
 
     def held_up(self) -> tuple[str, ...]:
         """What in the cluster keeps moves from beginning, for status pages, whether or not any move waits."""

@@ -1,7 +1,7 @@
 """Has each broker that would receive a replica been registered for long enough?
 
-The time counts from when this term saw the registration: one that is older than the term may have come just before it,
-and a broker that returns, or whose session is new, begins anew.
+The time begins when this term sees the registration: one that is older than the term may have come just before it. A
+broker that restarts, or opens another session, begins again.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ MEASURES = {
 
 
 def reason(obstacle: Place | None, room: Room, state: str) -> str:
-    """What a move waits for that stands behind this place, or behind none; `state` is what is wrong with brokers."""
-    if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY, RECENT):
+    """What a move waits for that stands behind this place, or behind none; `state` is what is wrong elsewhere."""
+    if obstacle is not None and obstacle.kind in (MIN_ISR, AWAY):
         return state or "whether all partitions are in sync is not known yet"
     if obstacle is not None and obstacle.kind == HOURS:
         return "none begins outside of reassignment.moves.windows"

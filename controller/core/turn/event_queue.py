@@ -75,7 +75,8 @@ class EventQueue:
             case events.Committed(commit):
                 return 1 + sum(map(self._work_of_znode, self._transactions.writes(commit)))
             case events.Acknowledged(command=command, errors=errors):
-                return 1 + len(errors) + _partitions(command)
+                is_examined = not isinstance(command, commands.UpdateMetadata)  # who knows metadata is noted as a whole
+                return 1 + len(errors) + (commands.part_count(command) if is_examined else 0)
             case events.LogDirsDescribed(sizes=sizes):
                 return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are examined
             case events.QuotasRead(rates):
@@ -93,13 +94,3 @@ class EventQueue:
         topic = self._topics.get(seen.address.topic)
         before = 0 if topic is None else len(topic.partitions)
         return 1 + max(before, len(value.partitions) if isinstance(value, Topic) else 0)
-
-
-def _partitions(command: commands.Command) -> int:
-    match command:
-        case commands.StopReplica(stops):
-            return len(stops)
-        case commands.LeaderAndIsr(partitions, new):
-            return len(partitions) + len(new)
-        case _:
-            return 0
