@@ -121,8 +121,24 @@ class KafkaBroker(Server):
         self.process.start()
 
     def wait_until_registered(self, timeout_s: float = 90.0) -> None:
-        """Wait until it is registered in ZooKeeper and accepts connections."""
+        """Wait until it is registered in ZooKeeper and accepts connections; once, start it again if it ends because its
+        session expired while it started.
+        """
+        try:
+            self._wait_until_started(timeout_s)
+        except ServerFailed:
+            # On a machine that is too busy it may be silent for longer than its session lasts.
+            if self.process.is_alive or not self._lost_its_session():
+                raise
+            self.spawn()
+            self._wait_until_started(timeout_s)
+
+    def _wait_until_started(self, timeout_s: float) -> None:
         self.process.wait_until(self._has_started, timeout_s, waiting_for="it was registered in ZooKeeper")
+
+    def _lost_its_session(self) -> bool:
+        output = self.process.output_since_start()
+        return b"SessionExpiredException" in output or b"ZooKeeperClientExpiredException" in output
 
     def _has_started(self) -> bool:
         started = f"[KafkaServer id={self.broker_id}] started"

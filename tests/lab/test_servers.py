@@ -75,6 +75,31 @@ def test_a_broker_with_a_wrong_setting_fails_with_one_error_that_shows_why(zooke
 
 
 @pytest.mark.usefixtures("_jars")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stops a process so that it goes on later")
+@pytest.mark.parametrize("version", ["3.9.1", "2.4.1"])
+def test_a_broker_comes_up_although_a_slow_machine_makes_it_lose_its_session_while_it_starts(
+    zookeeper: str, tmp_path: Path, version: str
+) -> None:
+    session_s = 2.0
+    settings = {"zookeeper.session.timeout.ms": int(session_s * 1000)}
+    broker = KafkaBroker(1, version, zookeeper, tmp_path, overrides=settings)
+    broker.spawn()
+    try:
+        broker.process.wait_until(
+            lambda: b"] Connected." in broker.process.output_since_start(), 60, waiting_for="it had a session"
+        )
+        broker.process.signal(signal.SIGSTOP)
+        time.sleep(2 * session_s)
+        broker.process.signal(signal.SIGCONT)
+
+        broker.wait_until_registered()
+
+        assert znode(zookeeper, "/brokers/ids/1")
+    finally:
+        broker.kill()
+
+
+@pytest.mark.usefixtures("_jars")
 @pytest.mark.parametrize(("version", "chroot"), [("3.9.1", ""), ("2.4.1", "/kafka")])
 def test_a_cluster_starts_obeys_kafkas_own_tools_and_leaves_nothing_running(version: str, chroot: str) -> None:
     with LocalCluster(ClusterSettings(version=version, chroot=chroot, broker_ids=(1, 2))) as cluster:
