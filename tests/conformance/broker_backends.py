@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import threading
 import time
@@ -80,6 +81,12 @@ class Backend(Protocol):
 
     def lose_session(self, command: Command, controller_epoch: int) -> None:
         """Send it a command while it is cut off from ZooKeeper and its session expires; it registers again."""
+
+    def start_again(self) -> None:
+        """End it and start it: what a lost session leaves behind concerns no other test."""
+
+    def grant(self, at: TopicPartition) -> None:
+        """Answer what it proposes from now on as it wishes, so that it asks no more."""
 
 
 class FakeLeader:
@@ -172,6 +179,12 @@ class Modelled:
         self._model.has_zookeeper = True
         self.broker_epoch = self._model.broker_epoch = BrokerEpoch(self.broker_epoch + 5)
 
+    def start_again(self) -> None:
+        """Nothing is left behind."""
+
+    def grant(self, at: TopicPartition) -> None:
+        """It asks only when a test looks."""
+
 
 class RealBroker:
     """A real broker, which gets commands over a socket."""
@@ -215,15 +228,24 @@ class RealBroker:
         self._runner = asyncio.Runner()
         self._connection = connection_to(self._broker.address)
 
+    def start_again(self) -> None:
+        """End it and start it: what a lost session leaves behind concerns no other test."""
+        self._disconnect()
+        self._broker.stop()
+        self.start()
+
+    def _disconnect(self) -> None:
+        with suppress(AttributeError):  # it may never have started
+            self._connection.drop()
+            self._runner.close()
+
     def _registered(self) -> BrokerEpoch:
         _, stat = self._zookeeper.get(f"/brokers/ids/{BROKER}")
         return BrokerEpoch(stat.czxid)
 
     def close(self) -> None:
         """End it."""
-        with suppress(AttributeError):  # it may never have started
-            self._connection.drop()
-            self._runner.close()
+        self._disconnect()
         self._listener.close()
         self._broker.kill()
         self._proxies.stop()
@@ -266,7 +288,14 @@ class RealBroker:
                 if stat.version and isinstance(state, PartitionState):
                     return state.isr
             time.sleep(0.05)
-        raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}")
+        raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}\n{self._schedulers()}")
+
+    def _schedulers(self) -> str:
+        """What the threads do that look for followers to take out of the ISR."""
+        self._broker.process.signal(signal.SIGQUIT)  # Java prints its threads
+        time.sleep(1.0)
+        threads = self._broker.process.output_since_start().decode(errors="replace").split("\n\n")
+        return "\n".join(thread for thread in threads if thread.lstrip().startswith('"kafka-scheduler'))
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode | str, expected: int) -> int:
         """How often it proposes an ISR, if each proposal gets this answer."""
@@ -283,6 +312,8 @@ class RealBroker:
         deadline = time.monotonic() + PATIENCE_S
         while len(proposals()) < expected and time.monotonic() < deadline:
             time.sleep(0.05)
+        if len(proposals()) < expected:
+            raise AssertionError(f"broker {BROKER} did not ask {expected} times for {at}\n{self._schedulers()}")
         time.sleep(6 * LAG_S)
         return proposals()
 
@@ -321,6 +352,13 @@ class RealBroker:
                 raise AssertionError(f"broker {BROKER} does not note its new epoch")
             time.sleep(0.1)  # its registration is seen before it has noted the epoch of it (KAFKA-9839)
 
+    def grant(self, at: TopicPartition) -> None:
+        """Answer what it proposes from now on as it wishes, so that it asks no more."""
+        self.answers.pop(at.topic, None)
+        self._in_force.pop(at.topic, None)
+        if released := self._held_back.pop(at.topic, None):
+            released.set()
+
     # the controller's listener
 
     def _listen(self) -> None:
@@ -343,8 +381,8 @@ class RealBroker:
         elif isinstance(request, AlterPartition):
             self.asked.append(request)
             for proposal in request.proposals:
-                if proposal.topic.name in self._held_back:
-                    self._held_back[proposal.topic.name].wait(PATIENCE_S)
+                if released := self._held_back.get(proposal.topic.name or ""):
+                    released.wait(PATIENCE_S)
             results = [self._result(proposal) for proposal in request.proposals]
             answered = tuple(result for result in results if result is not None)
             connection.sendall(encode_reply(header, PartitionsAltered(answered)))

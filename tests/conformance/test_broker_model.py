@@ -82,9 +82,19 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def at() -> TopicPartition:
+def at(broker: Backend) -> Iterator[TopicPartition]:
     """A separate partition for each test."""
-    return TopicPartition(TopicName(f"topic{next(_names)}"), PartitionId(0))
+    partition = TopicPartition(TopicName(f"topic{next(_names)}"), PartitionId(0))
+    yield partition
+    broker.grant(partition)
+
+
+@pytest.fixture
+def unsettled(broker: Backend) -> Iterator[Backend]:
+    """A broker that no other test gets as this one leaves it."""
+    yield broker
+    broker.start_again()
+    _introduce(broker)
 
 
 def _live(backend: Backend, *more: FakeLeader) -> tuple[LiveBroker, ...]:
@@ -413,45 +423,45 @@ def test_a_topic_id_can_come_with_the_known_leader_epoch(broker: Backend, at: To
 
 
 def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_epoch_for_ever(
-    broker: Backend, at: TopicPartition, release: str
+    unsettled: Backend, at: TopicPartition, release: str
 ) -> None:
     """From 2.7 to 3.0 it takes the replica for offline, whatever the leader epoch, until it is started again."""
     topic_id, _ = IDS[release]
 
     def follow(leader_epoch: int) -> LeaderAndIsr:
         new = view(at, leader_epoch, leader=OTHER, isr=(OTHER,), replicas=BOTH, topic_id=topic_id)
-        return LeaderAndIsr((), (new,), _live(broker)[:2])
+        return LeaderAndIsr((), (new,), _live(unsettled)[:2])
 
-    broker.lose_session(follow(5), EPOCH)
-    _introduce(broker)
-    assert not broker.hosts(at)
+    unsettled.lose_session(follow(5), EPOCH)
+    _introduce(unsettled)
+    assert not unsettled.hosts(at)
 
     if release == "2.8":
         for leader_epoch in (5, 6):
-            _, errors = broker.tell(follow(leader_epoch), EPOCH, broker.broker_epoch)
+            _, errors = unsettled.tell(follow(leader_epoch), EPOCH, unsettled.broker_epoch)
             assert list(errors.values()) == [ErrorCode.KAFKA_STORAGE_ERROR]
-        assert not is_hosted(broker, at, expected=False)
+        assert not is_hosted(unsettled, at, expected=False)
         return
 
-    again, _ = broker.tell(follow(5), EPOCH, broker.broker_epoch)
+    again, _ = unsettled.tell(follow(5), EPOCH, unsettled.broker_epoch)
     is_made = release < "3.3"
-    assert (again is ErrorCode.NONE, is_hosted(broker, at, expected=is_made)) == (is_made, is_made)
+    assert (again is ErrorCode.NONE, is_hosted(unsettled, at, expected=is_made)) == (is_made, is_made)
 
-    assert broker.tell(follow(6), EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
-    assert is_hosted(broker, at, expected=True)
+    assert unsettled.tell(follow(6), EPOCH, unsettled.broker_epoch) == (ErrorCode.NONE, {})
+    assert is_hosted(unsettled, at, expected=True)
 
 
 def test_who_has_no_zookeeper_makes_no_log_to_lead_and_takes_the_same_leader_epoch_later(
-    broker: Backend, at: TopicPartition, release: str
+    unsettled: Backend, at: TopicPartition, release: str
 ) -> None:
     """A leader notes its epoch only once it has its log: it accepts the command that a follower ignores."""
     if release == "2.8":
         pytest.skip("from 2.7 to 3.0 the replica is offline then, led or followed")
-    first = LeaderAndIsr((), (view(at, 5, topic_id=IDS[release][0]),), _live(broker)[:1])
+    first = LeaderAndIsr((), (view(at, 5, topic_id=IDS[release][0]),), _live(unsettled)[:1])
 
-    broker.lose_session(first, EPOCH)
-    _introduce(broker)
-    assert not broker.hosts(at)
+    unsettled.lose_session(first, EPOCH)
+    _introduce(unsettled)
+    assert not unsettled.hosts(at)
 
-    assert broker.tell(first, EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
-    assert is_hosted(broker, at, expected=True)
+    assert unsettled.tell(first, EPOCH, unsettled.broker_epoch) == (ErrorCode.NONE, {})
+    assert is_hosted(unsettled, at, expected=True)
