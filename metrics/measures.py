@@ -156,13 +156,27 @@ REASSIGNMENTS = (
         "Moves that wait until the brokers that would receive have been registered for long enough.",
     ),
     _gauge(
+        "waiting_moves_disks",
+        "Moves that wait until the brokers that would receive have room on their disks, or say how much they have.",
+    ),
+    _gauge(
+        "brokers_without_room",
+        "Brokers whose disks have too little room for moves that wait; counted only where moves wait for that.",
+    ),
+    _gauge(
+        "brokers_with_unknown_room",
+        "Brokers that would receive what waits, and of whose disks it is not known how much room they have; counted "
+        "only where moves wait for that.",
+    ),
+    _gauge(
         "partitions_below_min_isr",
         "Partitions that are offline or below min.insync.replicas; counted only where moves wait for that.",
     ),
     _gauge("brokers_away", "Brokers with replicas that are not alive; counted only where moves wait for them."),
     _gauge(
         "waiting_moves_without_size",
-        "Moves that wait whose size no broker has said; counted only where the order of moves depends on sizes.",
+        "Moves that wait whose size no broker has said; counted only where the order of moves depends on sizes, or "
+        "moves wait for room on disks.",
     ),
     _gauge(
         "waiting_moves_oldest_size_timestamp_seconds",

@@ -16,23 +16,35 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.runtime.supervision import reason_of
 from controller.wire import broker_configs, log_dirs
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint, Registration
 
 ANSWER_WITHIN_S = 10.0
 IDLE_S = 120.0
-_SPOKEN = Broken | Malformed | log_dirs.Refused | broker_configs.Refused
 
 _Outcome = TypeVar("_Outcome")
 
 
 class Question(Struct, Generic[_Outcome], frozen=True):
-    """What to send, given a correlation id, and what its outcome is: of a frame, or of the reason why there is none."""
+    """What to send, given a correlation id, and what its outcome is: of a frame, or of the reason why there is none.
+
+    Shape:
+        `needs` is a version of a request: a broker that does not report to know it is not asked.
+    """
 
     encode: Callable[[int], Sequence[bytes]]
     decode: Callable[[bytes], Awaitable[_Outcome]]
     failed: Callable[[str], _Outcome]
+    needs: tuple[ApiKey, int] | None = None
+
+
+class _NotKnown(Exception):
+    """The broker does not know the version of the request; the message says so."""
+
+
+_SPOKEN = Broken | Malformed | log_dirs.Refused | broker_configs.Refused | _NotKnown
 
 
 class _Line(Struct):
@@ -83,8 +95,10 @@ class Questions(Generic[_Outcome]):
 
     async def _ask(self, question: Question[_Outcome], line: _Line) -> None:
         connection = line.connection
-        correlation_id = connection.next_correlation_id()
         try:
+            if question.needs is not None:
+                await self._look_for(*question.needs, connection)
+            correlation_id = connection.next_correlation_id()
             frame = await connection.ask(*question.encode(correlation_id), timeout_s=self._answer_within_s)
             outcome = await question.decode(frame)
         except Exception as error:  # whatever a broker answers, the caller must get an outcome
@@ -92,6 +106,12 @@ class Questions(Generic[_Outcome]):
             outcome = question.failed(str(error) if isinstance(error, _SPOKEN) else reason_of(error))
         line.idle = asyncio.get_running_loop().call_later(IDLE_S, connection.drop)
         self._emit(outcome)
+
+    async def _look_for(self, api: ApiKey, version: int, connection: BrokerConnection) -> None:
+        known = (await connection.versions(self._answer_within_s)).get(api)
+        if known is None or version not in known:
+            what = f"it knows no version {version} of {api.api_name}"
+            raise _NotKnown(what if known is None else f"{what}, up to {known.highest} only")
 
     @staticmethod
     def _hang_up(line: _Line) -> None:

@@ -193,6 +193,7 @@ class Machine:
             case (
                 events.Acknowledged()
                 | events.LogDirsDescribed()
+                | events.DisksDescribed()
                 | events.BrokerConfigDescribed()
                 | events.LogEndsDescribed()
                 | events.Surveyed()

@@ -88,7 +88,9 @@ class MachineSettings(Struct, frozen=True):
         begun is dropped; None lets it wait. `moves_need_min_isr`, `moves_need_brokers`: no move
         begins that copies while a partition is offline or below its min.insync.replicas, or while a broker with
         replicas is away, and has been for `moves_need_brokers_after_s`. None begins that copies to a broker that has
-        not been registered for `moves_need_receivers_s`. `min_insync_replicas` is the value of topics that have none of
+        not been registered for `moves_need_receivers_s`, or to one whose log directories would have less than
+        `moves_need_disks_percent` left; 0 does not look at them. What is not known is not waited for if
+        `moves_ignore_unknown_disks`. `min_insync_replicas` is the value of topics that have none of
         their own. `moves_order` are the policies, of `MOVE_ORDERS`, by which moves that wait begin, chained. Moves that
         copy begin only within `moves_windows`, if there are any. `keeps_move_records`: what each request moved, from
         where, is kept with its status. `accounts_moves`: each end of a move is an effect. `moves_throttle` is what each
@@ -143,6 +145,8 @@ class MachineSettings(Struct, frozen=True):
     moves_need_brokers_after_s: float = 0.0
     moves_need_receivers_s: float = 0.0
     moves_throttle_min: int | None = None
+    moves_need_disks_percent: int = 0
+    moves_ignore_unknown_disks: bool = False
 
 
 ADJUSTABLE = frozenset(
@@ -155,10 +159,12 @@ ADJUSTABLE = frozenset(
         "min_insync_replicas",
         "moves_at_once",
         "moves_give_up_s",
+        "moves_ignore_unknown_disks",
         "moves_into_broker",
         "moves_into_rack",
         "moves_need_brokers",
         "moves_need_brokers_after_s",
+        "moves_need_disks_percent",
         "moves_need_min_isr",
         "moves_need_receivers_s",
         "moves_order",

@@ -14,7 +14,7 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection
 from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.events import ReplicaSize
+from controller.core.messages.events import Directory, ReplicaSize
 from controller.core.messages.replies import BrokerConfig, ConfigSource, IsrResult, PartitionsAltered
 from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
@@ -77,7 +77,9 @@ class SimulatedSettings(Struct, frozen=True):
 
     Shape:
         With `counts_only` commands are not even decoded: they are counted and acknowledged, and the broker makes no
-        requests. Ten such brokers with 100,000 partitions cost next to nothing. `port` 0 takes a free one.
+        requests. `disk` is its only log directory; it knows DescribeLogDirs up to version `describe_log_dirs`, and
+        hangs up on later ones, as brokers do. Ten such brokers with 100,000 partitions cost next to nothing. `port` 0
+        takes a free one.
     """
 
     broker: BrokerId
@@ -87,6 +89,8 @@ class SimulatedSettings(Struct, frozen=True):
     traits: Traits = KAFKA_3_9
     replication_delay_s: float = 0.0
     partition_bytes: int = 0
+    disk: Directory = Directory("/simulated", -1, -1)
+    describe_log_dirs: int = 4
     counts_only: bool = False
 
 
@@ -200,7 +204,7 @@ class SimulatedBroker:
     def _answer(self, frame: bytes) -> bytes:
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
-            return encode_api_versions(header, _RANGES)
+            return encode_api_versions(header, _RANGES | {ApiKey.DESCRIBE_LOG_DIRS: self._describable})
         if header.api_key == ApiKey.DESCRIBE_LOG_DIRS:
             return self._describe(frame)
         if header.api_key == ApiKey.DESCRIBE_CONFIGS:
@@ -217,12 +221,18 @@ class SimulatedBroker:
             self._obeyed(received)
         return encode_acknowledgement(received, acknowledgement.error, acknowledgement.errors)
 
+    @property
+    def _describable(self) -> VersionRange:
+        return VersionRange(0, self.settings.describe_log_dirs)
+
     def _describe(self, frame: bytes) -> bytes:
         """The sizes of its replicas, as far as a broker without data has any."""
         header, asked = decode_describe(frame)
+        if header.api_version not in self._describable:
+            raise Malformed(f"DescribeLogDirs {header.api_version} is not known")
         hosted = self.model.hosted()
         sizes = {at: ReplicaSize(self._size_of(at)) for at in (hosted if asked is None else asked) if at in hosted}
-        return encode_described(header, "/simulated", sizes)
+        return encode_described(header, self.settings.disk, sizes)
 
     def _size_of(self, at: TopicPartition) -> int:
         delay_s = self.settings.replication_delay_s

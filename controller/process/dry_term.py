@@ -105,6 +105,7 @@ class DryTerm:
             effects.ReadAgain: self._reader.read_again,
             effects.Survey: self._reader.survey,
             effects.DescribeLogDirs: self._log_dirs.describe,
+            effects.DescribeDisks: self._log_dirs.describe_disks,
             effects.Answer: self._parts.answer,
             effects.Differed: self._parts.differed,
             effects.Notice: self._notice,

@@ -80,10 +80,13 @@ class Channels(Protocol):
 
 
 class Inspector(Protocol):
-    """Queries brokers for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
+    """Queries brokers for sizes of replicas and for room: `controller.brokers.log_dirs.LogDirs`."""
 
     def describe(self, asked: effects.DescribeLogDirs) -> None:
         """Query one broker."""
+
+    def describe_disks(self, asked: effects.DescribeDisks) -> None:
+        """Ask one broker for the room of its disks."""
 
     async def close(self) -> None:
         """Stop querying."""
@@ -236,6 +239,7 @@ class Term:
                 effects.Disconnect: self.links.disconnect,
                 effects.Tell: self.links.tell,
                 effects.DescribeLogDirs: self._log_dirs.describe,
+                effects.DescribeDisks: self._log_dirs.describe_disks,
                 effects.DescribeBrokerConfig: self._broker_configs.describe,
                 effects.DescribeLogEnds: self._log_ends.describe,
                 effects.Answer: parts.answer,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from controller.core.settings import MOVE_ORDERS
-from controller.settings.kinds import TRUTH, WINDOWS, names, number
+from controller.settings.kinds import TRUTH, WINDOWS, choice, names, number
 from controller.settings.setting import Setting, ours
 
+WAIT, BEGIN = "wait", "begin"
 MOVES: tuple[Setting, ...] = (
     ours(
         "reassignment.moves.at.once",
@@ -126,6 +127,23 @@ MOVES: tuple[Setting, ...] = (
         "How long each broker that would receive a replica must have been registered before a move begins that copies. "
         "The time begins when the leader sees the registration: again when the broker restarts, and with each leader. "
         "0: they do not wait, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.disks.percent",
+        number(0, 99),
+        0,
+        "How many percent of the log directory that is nearest to this each broker that would receive must have left, "
+        "with all that is on its way there and that the move copies, before a move begins that copies. Brokers tell it "
+        "from 3.3 on. 0: nobody is asked, as in Kafka.",
+        counts_at_once=True,
+    ),
+    ours(
+        "reassignment.moves.wait.for.disks.unknown",
+        choice(WAIT, BEGIN),
+        WAIT,
+        "Whether a move waits or begins where reassignment.moves.wait.for.disks.percent is set and it is not known how "
+        "much room a receiving broker has, or how much the move copies: with brokers before 3.3, for one.",
         counts_at_once=True,
     ),
 )

@@ -10,6 +10,7 @@ from controller.core.acl_authorizer import super_users
 from controller.core.settings import AuthorizerSettings, MachineSettings
 from controller.settings.cluster import ClusterSettings, cluster_of
 from controller.settings.listening import Listening
+from controller.settings.moves_table import BEGIN
 from controller.settings.values import Values
 from controller.settings.windows import windows_in
 from controller.settings.zookeeper import ZooKeeperSettings
@@ -91,6 +92,8 @@ def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
         moves_need_brokers=values.flag("reassignment.moves.wait.for.brokers"),
         moves_need_brokers_after_s=values.seconds("reassignment.moves.wait.for.brokers.after.ms"),
         moves_need_receivers_s=values.seconds("reassignment.moves.wait.for.receivers.ms"),
+        moves_need_disks_percent=values.number("reassignment.moves.wait.for.disks.percent"),
+        moves_ignore_unknown_disks=values.text("reassignment.moves.wait.for.disks.unknown") == BEGIN,
         keeps_move_records=values.flag("reassignment.records.enable"),
         accounts_moves=bool(values.text("log.moves.file")),
     )

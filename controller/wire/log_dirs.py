@@ -1,6 +1,7 @@
 """Which bytes ask a broker how large its replicas are, and what did it answer?
 
-Source: Kafka's DescribeLogDirsRequest and DescribeLogDirsResponse; KIP-113, and KIP-784 for the error of the whole.
+Source: Kafka's DescribeLogDirsRequest and DescribeLogDirsResponse; KIP-113, KIP-784 for the error of the whole, and
+KIP-827 for the room of directories.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.events import ReplicaSize
+from controller.core.messages.events import Directory, ReplicaSize
 from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandRequest
 from controller.wire.cursor import Cursor
@@ -18,6 +19,8 @@ from controller.wire.schema import encode_entity, request_schema
 from zk_layout.ids import PartitionId, TopicPartition
 
 _KEY = ApiKey.DESCRIBE_LOG_DIRS
+WITH_ROOM = 4
+"""The version from which on answers say how much room directories have: brokers know it from 3.3 on."""
 
 
 class Refused(Exception):
@@ -57,10 +60,26 @@ def decode_directories(frame: bytes, version: int) -> dict[str, ErrorCode]:
     Raises:
         Malformed, Refused: as `decode_described`.
     """
-    return dict(_log_dirs(frame, version, {}))
+    return {directory.path: error for directory, error in _log_dirs(frame, version, {})}
 
 
-def _log_dirs(frame: bytes, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> list[tuple[str, ErrorCode]]:
+def decode_room(frame: bytes) -> tuple[tuple[Directory, ...], dict[TopicPartition, ReplicaSize]]:
+    """The log directories that are online, as an answer in version `WITH_ROOM` tells it, and the replicas in them.
+
+    Shape:
+        A size of -1 is not known to the broker.
+
+    Raises:
+        Malformed, Refused: as `decode_described`.
+    """
+    sizes: dict[TopicPartition, ReplicaSize] = {}
+    found = _log_dirs(frame, WITH_ROOM, sizes)
+    return tuple(directory for directory, error in found if error is ErrorCode.NONE), sizes
+
+
+def _log_dirs(
+    frame: bytes, version: int, sizes: dict[TopicPartition, ReplicaSize]
+) -> list[tuple[Directory, ErrorCode]]:
     _, cursor = response_cursor(_KEY, version, frame)
     cursor.int32("throttle_time_ms")
     error = cursor.error() if version >= 3 else ErrorCode.NONE
@@ -72,7 +91,7 @@ def _log_dirs(frame: bytes, version: int, sizes: dict[TopicPartition, ReplicaSiz
     return found
 
 
-def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> tuple[str, ErrorCode]:
+def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSize]) -> tuple[Directory, ErrorCode]:
     error = cursor.error()  # an offline directory, which lists nothing
     path = cursor.string("log_dir")
     for _ in cursor.structs("topics", 6):
@@ -82,7 +101,7 @@ def _log_dir(cursor: Cursor, version: int, sizes: dict[TopicPartition, ReplicaSi
             size, lag = cursor.int64("partition_size"), cursor.int64("offset_lag")
             if not cursor.boolean("is_future_key"):
                 sizes[TopicPartition(topic, partition)] = ReplicaSize(max(0, size), lag)
-    if version >= 4:
-        cursor.int64("total_bytes")
-        cursor.int64("usable_bytes")
-    return path, error
+    total, usable = -1, -1
+    if version >= WITH_ROOM:
+        total, usable = cursor.int64("total_bytes"), cursor.int64("usable_bytes")
+    return Directory(path, total, usable), error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.events import ReplicaSize
+from controller.core.messages.events import Directory, ReplicaSize
 from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -102,6 +102,16 @@ def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
         theatre.sizes.setdefault(BrokerId(int(broker)), {})[partition_of(partition)] = ReplicaSize(int(size))
 
 
+def _disks(theatre: Theatre, broker: str, *words: str) -> None:
+    """`disks 3 /a=1000000/200000`: how many bytes a log directory's volume has, and how many are usable; none at all if
+    the broker is too old to tell it."""
+    sizes = {path: room.split("/") for path, room in options_of(words).items()}
+    theatre.disks.pop(BrokerId(int(broker)), None)
+    if sizes:
+        held = (Directory(path, int(total), int(usable)) for path, (total, usable) in sizes.items())
+        theatre.disks[BrokerId(int(broker))] = tuple(held)
+
+
 def _ends(theatre: Theatre, partition: str, *words: str) -> None:
     """`ends orders-0 1=4000 2=3000`: at which offsets its logs end on these brokers."""
     for broker, end in options_of(words).items():
@@ -170,6 +180,7 @@ BROKER_COMMANDS: dict[str, Callable[..., None]] = {
     "disk": _disk,
     "shown": _shown,
     "sizes": _sizes,
+    "disks": _disks,
     "ends": _ends,
     "isr": _isr,
     "leader writes": _leader_writes,

@@ -17,6 +17,7 @@ from controller.core.messages.effects import (
     Create,
     Delete,
     DescribeBrokerConfig,
+    DescribeDisks,
     DescribeLogDirs,
     DescribeLogEnds,
     Disconnect,
@@ -41,6 +42,8 @@ from controller.core.messages.events import (
     CallId,
     Committed,
     Conflicted,
+    Directory,
+    DisksDescribed,
     Event,
     Fenced,
     LogDirsDescribed,
@@ -126,6 +129,7 @@ class Theatre:
         self.refused: set[str] = set()
         self.shown: dict[BrokerId, dict[str, str]] = {}
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
+        self.disks: dict[BrokerId, tuple[Directory, ...]] = {}
         self.ends: dict[BrokerId, dict[TopicPartition, int]] = {}
         self.bad_disks: dict[BrokerId, frozenset[TopicPartition]] = {}
         self.machine: Machine | None = None
@@ -328,6 +332,8 @@ class Theatre:
             case StepDown(reason):
                 self.say(f"  step down: {reason}")
                 self.machine = None
+            case DescribeDisks():
+                self._describe_disks(effect)
             case DescribeBrokerConfig():
                 self._show(effect)
             case DescribeLogEnds():
@@ -370,6 +376,17 @@ class Theatre:
         error = "no answer" if asked.broker in self.mute else None
         described = LogDirsDescribed(asked.broker, asked.broker_epoch, sizes, error, asked.is_of_waiting)
         self._events.append(described)
+
+    def _describe_disks(self, asked: DescribeDisks) -> None:
+        """As with sizes. A broker whose disks nobody has described is an old one."""
+        held = self.sizes.get(asked.broker, {})
+        sizes = {at: held[at] for at in asked.partitions if at in held}
+        error = None if asked.broker in self.disks else "it is too old"
+        if asked.broker in self.mute:
+            error = "no answer"
+        directories = self.disks.get(asked.broker, ())
+        said = (directories, sizes) if error is None else ((), {})
+        self._events.append(DisksDescribed(asked.broker, asked.broker_epoch, *said, error))
 
     def _show(self, asked: DescribeBrokerConfig) -> None:
         """As with sizes. A broker has taken in at once what is written, unless it shows something else."""

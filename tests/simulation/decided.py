@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator
 
 from controller.core.messages.effects import Commit
 from controller.core.state.cluster import ClusterState
-from controller.core.state.topics import TopicView
-from zk_layout.ids import BrokerId
+from controller.core.state.topics import Partition, TopicView
+from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -27,3 +27,12 @@ def is_put_right(assignment: Assignment, state: PartitionState | None, controlle
     isr = () if state is None else state.isr
     replicas = assignment.replicas
     return any(r in controllers for r in replicas) or any(r not in replicas for r in isr)
+
+
+def begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:
+    """The moves that begin to copy; what is in flight may be redirected."""
+    for view, value in topics_written(commits, state):
+        for number, to in value.partitions.items():
+            held = view.partitions.get(number)
+            if held is not None and held.assignment.replicas and to.adding and not held.assignment.adding:
+                yield TopicPartition(view.name, number), held, to

@@ -15,7 +15,7 @@ from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import Partition
 from controller.core.windows import Window, is_open
 from tests.simulation.broken import hold
-from tests.simulation.decided import is_put_right, topics_written
+from tests.simulation.decided import begun, is_put_right
 from tests.simulation.refusals import Concern
 from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, ZERO_S
 from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, Replicas, TopicPartition
@@ -85,7 +85,7 @@ class Gates:
         returned, leaderless = self._returned(term, state), _leaderless(commits, state)
         self._register(term, state)
         live = state.brokers.keys() - returned
-        for at, held, to in _begun(commits, state):
+        for at, held, to in begun(commits, state):
             if is_put_right(held.assignment, held.state, self.world.controllers):
                 continue
             what = f"{controller.name} begins to move {at} to {list(to.target)}"
@@ -225,12 +225,3 @@ def _leaderless(commits: list[Commit], state: ClusterState) -> set[TopicPartitio
         and (held := state.partition(at := TopicPartition(write.address.topic, write.address.partition))) is not None
         and (value.leader == NO_LEADER or (held.state is not None and held.state.leader not in value.isr))
     }
-
-
-def _begun(commits: list[Commit], state: ClusterState) -> Iterator[tuple[TopicPartition, Partition, Assignment]]:
-    """The moves that begin to copy; what is in flight may be redirected."""
-    for view, value in topics_written(commits, state):
-        for number, to in value.partitions.items():
-            held = view.partitions.get(number)
-            if held is not None and held.assignment.replicas and to.adding and not held.assignment.adding:
-                yield TopicPartition(view.name, number), held, to

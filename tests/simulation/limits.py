@@ -14,6 +14,7 @@ from controller.core.reassignment.places import INTO, OUT, RACK, THE_CLUSTER, Pl
 from controller.core.settings import MOVE_ORDERS
 from tests.simulation.broken import hold
 from tests.simulation.decided import is_put_right
+from tests.simulation.disks import Disks
 from tests.simulation.gates import Gates
 from tests.simulation.paces import Paces
 from tests.simulation.reassignment_folder import IN_FLIGHT_S, NEVER, REMEMBERED_S
@@ -60,9 +61,10 @@ class Limits:
         self.order = tuple(random.sample(MOVE_ORDERS, random.choice((0, 0, 1, 1, 2, 3))))
         self.gates = Gates(world, may_be_set=self.are_set)
         self.paces = Paces(world, may_be_set=self.are_set)
+        self.disks = Disks(world, may_be_set=self.are_set)
         self.size_questions = SizeQuestions(world)
         has_limits = (self.at_once, self.into, self.out) != (None, None, None)
-        self.are_set = has_limits or self.gates.are_set or self.paces.are_set
+        self.are_set = has_limits or self.gates.are_set or self.paces.are_set or self.disks.are_waited_for
         self.begun = 0  # that had waited
         self._waiting: dict[TopicPartition, _Entry] = {}
         # What moves in flight did before they were redirected, which takes effect at once: what was decided before the
@@ -286,7 +288,7 @@ class Limits:
             return True
         places = places_of(Assignment((*target, *original), added), state, racks)
         is_full = any((limit := self.limit(p)) is not None and taken[p] >= limit for p in places)
-        if self.gates.are_set and self.gates.may_wait(at, target):
+        if self.disks.may_wait(at, target) or (self.gates.are_set and self.gates.may_wait(at, target)):
             return True
         return is_full or self.world.refusals.excuses(at, Concern.MOVING)
 

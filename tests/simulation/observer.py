@@ -53,6 +53,7 @@ class Observer:
         self._controller.turned()
         for event in events:
             self._tell_outcome(event)
+        self._world.limits.disks.heard(self._controller, events)
         for effect in effects:
             if isinstance(effect, Commit):
                 self._controller.submitted.append(effect)
@@ -69,7 +70,9 @@ class Observer:
             self._world.pauses.decided(self._controller, commits, self._controller.state)
             self._world.limits.gates.decided(self._controller, commits, self._controller.state)
             self._world.limits.paces.decided(self._controller, commits, self._controller.state)
+            self._world.limits.disks.decided(self._controller, commits, self._controller.state)
         self._world.limits.size_questions.decided(self._controller, effects)
+        self._world.limits.disks.asked(self._controller, effects)
         if self._controller.crash_in_turn:
             self._controller.crash_soon()
             assert isinstance(effects, MutableSequence)

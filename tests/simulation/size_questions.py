@@ -1,4 +1,4 @@
-"""Are brokers asked for the sizes of what waits only where the order of moves needs them, and not too often?"""
+"""Are brokers asked for the sizes of what waits only where something depends on them, and not too often?"""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class SizeQuestions:
 
     def _judge(self, controller: Controller, asked: DescribeLogDirs) -> None:
         now, what = self.world.clock.now, f"{controller.name} asks {asked.broker} for sizes of what waits"
-        if not {SMALL, LARGE} & {*self.world.limits.order}:
-            hold(f"{what}, though no order needs them")
+        if not ({SMALL, LARGE} & {*self.world.limits.order} or self.world.limits.disks.are_waited_for):
+            hold(f"{what}, though nothing depends on them")
         if not 0 < len({*asked.partitions}) == len(asked.partitions) <= AT_ONCE:
             hold(f"{what}: {len(asked.partitions)} at once")
         if strange := [at for at in asked.partitions if not self.world.limits.was_wished(at)]:

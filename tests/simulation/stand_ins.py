@@ -13,6 +13,7 @@ from controller.core.messages.effects import (
     Answer,
     Connect,
     DescribeBrokerConfig,
+    DescribeDisks,
     DescribeLogDirs,
     DescribeLogEnds,
     Disconnect,
@@ -113,6 +114,10 @@ class Inspector:
     def describe(self, asked: DescribeLogDirs) -> None:
         """Ask one broker."""
         self._world.move_requests.describe(asked, self._emit)
+
+    def describe_disks(self, asked: DescribeDisks) -> None:
+        """Ask one broker for the room of its disks."""
+        self._world.limits.disks.describe(asked, self._emit)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -120,7 +120,7 @@ SIZES_OF = "controller 100 asks 1 for sizes of what waits"
 @pytest.mark.parametrize(
     ("order", "wished", "numbers", "after_s", "why"),
     [
-        (("weight",), True, (0,), 2.0, f"{SIZES_OF}, though no order needs them"),
+        (("weight",), True, (0,), 2.0, f"{SIZES_OF}, though nothing depends on them"),
         (("small",), False, (0,), 2.0, f"{SIZES_OF}, though nobody has asked for moves of orders-0"),
         (("large",), True, (0, 0), 2.0, f"{SIZES_OF}: 2 at once"),
         (("small",), True, range(1001), 2.0, f"{SIZES_OF}: 1001 at once"),

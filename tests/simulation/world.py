@@ -389,6 +389,8 @@ class World:
             moves_need_brokers=self.limits.gates.need_brokers,
             moves_need_brokers_after_s=self.limits.gates.after_s,
             moves_need_receivers_s=self.limits.gates.receivers_s,
+            moves_need_disks_percent=self.limits.disks.percent,
+            moves_ignore_unknown_disks=self.limits.disks.begins_unknown,
             min_insync_replicas=MIN_ISR,
             keeps_move_records=self.move_requests.records.are_kept_by(own_id),
         )

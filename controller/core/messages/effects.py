@@ -150,6 +150,15 @@ class DescribeLogDirs(Struct, frozen=True):
     is_of_waiting: bool = False
 
 
+class DescribeDisks(Struct, frozen=True):
+    """Ask a broker how much room its log directories have, and at the same moment for the sizes of these replicas."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    partitions: tuple[TopicPartition, ...]
+
+
 class DescribeBrokerConfig(Struct, frozen=True):
     """Ask a broker which values of these settings of its own, changed at run time, are in force."""
 
@@ -219,6 +228,7 @@ NOTICE_KINDS = (
     "unavailable producer ids",
     "unseen throttle",
     "unthrottled moves",
+    "unknown disks",
     "unknown sizes",
     "unknown znode",
     "unreadable znode",
@@ -369,6 +379,7 @@ Effect = (
     | Disconnect
     | Tell
     | DescribeLogDirs
+    | DescribeDisks
     | DescribeBrokerConfig
     | DescribeLogEnds
     | Answer

@@ -136,6 +136,26 @@ class LogDirsDescribed(Struct, frozen=True):
     is_of_waiting: bool = False
 
 
+class Directory(Struct, frozen=True, gc=False):
+    """One log directory of a broker, on a volume of `total_bytes`, of which it may use `usable_bytes` more."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
+class DisksDescribed(Struct, frozen=True):
+    """A broker reported its log directories that are online, and the sizes of those replicas asked for that it has;
+    `error` is why it did not.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    directories: tuple[Directory, ...] = ()
+    sizes: dict[TopicPartition, ReplicaSize] = {}
+    error: str | None = None
+
+
 class BrokerConfigDescribed(Struct, frozen=True):
     """A broker reported settings of its own that were changed at run time; `error` is why it did not.
 
@@ -206,6 +226,7 @@ Event = (
     | Acknowledged
     | Asked
     | LogDirsDescribed
+    | DisksDescribed
     | BrokerConfigDescribed
     | LogEndsDescribed
     | ClockShown

@@ -19,18 +19,19 @@ from zk_layout.znodes.topics import Assignment
 
 CLUSTER, INTO, OUT, ABSENT, ANYWHERE = "cluster", "into", "out", "absent", "anywhere"
 MIN_ISR, AWAY, HOURS = "min isr", "away", "hours"
-RACK, ZNODE, CHANGES, RECENT = "rack", "znode", "changes", "recent"
+RACK, ZNODE, CHANGES, RECENT, DISKS = "rack", "znode", "changes", "recent", "disks"
 ROOM = (INTO, RACK, OUT, ZNODE)
 
 
 class Place(NamedTuple):
     """Where moves take room, or what one waits for: an `ABSENT` broker that it needs, or a better state of the cluster:
     `MIN_ISR` of all partitions, and no broker `AWAY`; or a `RECENT` broker that would receive and has not been
-    registered for long; or the `HOURS` in which moves may begin. What copies nothing may wait for the next of so many
-    `CHANGES` a second.
+    registered for long, or one whose `DISKS` may be too full; or the `HOURS` in which moves may begin. What copies
+    nothing may wait for the next of so many `CHANGES` a second.
 
     Shape:
-        `name` is that of a `RACK`, or of the topic whose `ZNODE` grows while its partitions move.
+        `name` is that of a `RACK`, or of the topic whose `ZNODE` grows while its partitions move; of `DISKS` it is how
+        many bytes a move copies there, empty if that is not known.
     """
 
     kind: str
@@ -65,12 +66,20 @@ def places_of(assignment: Assignment, state: PartitionState | None, racks: Mappi
     return (THE_CLUSTER, *into, *rack, *out)
 
 
+Taken = Callable[[TopicPartition, Places, Places], None]
+
+
 class Room:
     """The places of moves in flight, and of those decided whose transaction has no outcome yet."""
 
-    def __init__(self, settings: MachineSettings, freed: Callable[[Place], None]) -> None:
-        """Begin with nothing in flight; `freed` is called with each place that has room again."""
+    def __init__(
+        self, settings: MachineSettings, freed: Callable[[Place], None], taken: Taken = lambda *_: None
+    ) -> None:
+        """Begin with nothing in flight; `freed` is called with each place that has room again, `taken` when the places
+        of a partition have changed: with those in flight, and those kept for it.
+        """
         self._freed = freed
+        self._told = taken
         self._in_flight: dict[TopicPartition, Places] = {}
         self._reserved: dict[TopicPartition, Places] = {}
         # The places of the one move that collects them, and whether it has them.
@@ -178,6 +187,12 @@ class Room:
         for place in before:
             if place not in after:
                 self._leave(place)
+        self._told(at, self.in_flight(at), self._reserved.get(at, NOWHERE))
+
+    def tell_all(self) -> None:
+        """Call `taken` with all partitions that have places."""
+        for at in tuple({**self._in_flight, **self._reserved}):
+            self._told(at, self.in_flight(at), self._reserved.get(at, NOWHERE))
 
     def _leave(self, place: Place) -> None:
         was_full = self.is_full(place)

@@ -14,7 +14,7 @@ from itertools import islice
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.errors import ErrorCode, Refusal
-from controller.core.messages.events import Again, Alarm, ClockShown, LogDirsDescribed
+from controller.core.messages.events import Again, Alarm, ClockShown, DisksDescribed, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import pausing, rule, topic_room
@@ -330,9 +330,9 @@ class MoveQueue(TopicDuty):
         self._turns.rate.look(out)
         self._giving_up.look(out)
         self._turns.look_again(out)
-        self._turns.gates.say(out, is_anything_waiting=bool(self._waiting))
         if self._waiting and self._cluster.pause is None:
             self._turns.call(out)
+        self._turns.say(out, is_anything_waiting=bool(self._waiting))
         if self._turns.aside and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(TryAside(), out.now + ASIDE_S)
@@ -349,8 +349,8 @@ class MoveQueue(TopicDuty):
             self._turns.woke(alarm, out)
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Take in the time of the wall clock, and how large replicas are."""
-        if isinstance(report, LogDirsDescribed):
+        """Take in the time of the wall clock, how large replicas are, and how much room disks have."""
+        if isinstance(report, LogDirsDescribed | DisksDescribed):
             self._turns.hear(report, out)
         if isinstance(report, ClockShown):
             self._turns.hours.show(report.unix_ms, out)

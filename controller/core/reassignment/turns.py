@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 
-from controller.core.messages.events import Again, Alarm, LogDirsDescribed
+from controller.core.messages.events import Again, Alarm, DisksDescribed, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment.lines import Lines
 from controller.core.reassignment.obstacles import Obstacles
@@ -18,6 +18,7 @@ from controller.core.reassignment.patience import Patience
 from controller.core.reassignment.places import (
     ABSENT,
     AWAY,
+    DISKS,
     HOURS,
     INTO,
     MIN_ISR,
@@ -52,14 +53,14 @@ class Turns:
         self._shared = shared
         self._cluster = shared.cluster
         self._waiting = waiting
-        self.room = Room(shared.settings, self._open)
-        self.obstacles = Obstacles(shared, self.room)
+        self.sizes = WaitingSizes(shared)
+        self.room = Room(shared.settings, self._open, self._taken)
+        self.obstacles = Obstacles(shared, self.room, self.sizes.size_of)
         self.gates, self.hours, self.rate = self.obstacles.gates, self.obstacles.hours, self.obstacles.rate
         self._patience = Patience(self.room, self.obstacles.is_possible)
         self._lines = Lines(self.obstacles.first, self.obstacles.is_closed, self._patience.lost)
         # Moves that copy nothing wait only for each other, and need no room in the cluster.
         self._light = Lines(self.obstacles.first, self.obstacles.is_closed, _never_lost)
-        self.sizes = WaitingSizes(shared)
         self._order = Order(shared.settings, self.gates.is_below_min_isr, self.sizes.copied)
         # Those whose turn it is: their topic's next step begins them.
         self.called: dict[TopicPartition, None] = {}
@@ -86,6 +87,9 @@ class Turns:
         self._lines.open(place)
         self._light.open(place)
 
+    def _taken(self, at: TopicPartition, in_flight: Places, kept: Places) -> None:
+        self.obstacles.disks.taken(at, in_flight, kept)
+
     def adjust(self, before: MachineSettings, out: Outbox) -> None:
         """Count by the changed settings. What is in flight goes on, also beyond them."""
         settings = self._shared.settings
@@ -98,8 +102,13 @@ class Turns:
             self.rate.adjust()
         self._lines.open_all()
         self._light.open_all()
+        are_others_waited_for = self.obstacles.disks.adjust(before)
+        if are_others_waited_for:
+            self.room.tell_all()
         if settings.moves_order != before.moves_order:
             self._order.adjust(settings)
+            are_others_waited_for = True
+        if are_others_waited_for:
             self.sizes.adjust()
             for name, waiting in self._waiting.items():
                 self._doubted.update(dict.fromkeys(TopicPartition(name, number) for number in waiting))
@@ -109,10 +118,16 @@ class Turns:
         registered = self._shared.state.brokers if changes.is_beginning else changes.brokers
         self.obstacles.receivers.follow(registered, out)
         self.sizes.follow(changes.brokers)
+        self.obstacles.disks.room.follow(changes.brokers, out.now)
 
-    def hear(self, described: LogDirsDescribed, out: Outbox) -> None:
-        """Take in how large replicas are."""
-        self.stand_again(self.sizes.hear(described, out))
+    def hear(self, described: LogDirsDescribed | DisksDescribed, out: Outbox) -> None:
+        """Take in how large replicas are, and how much room there is on disks."""
+        if isinstance(described, DisksDescribed):
+            self.obstacles.disks.room.hear(described, out)
+        elif described.is_of_waiting:
+            self.stand_again(self.sizes.hear(described, out))
+        else:
+            self.obstacles.disks.room.measured(described.broker, described.sizes)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """What others waited for may be over."""
@@ -123,14 +138,14 @@ class Turns:
     def may_begin(self, at: TopicPartition, places: Places) -> bool:
         """Whether a move may begin that is not in flight; one that may not loses its turn.
 
-        A move that was not called may begin only if no other stands in a line and no order is set.
+        A move that was not called may begin only if no other stands in a line, no order is set, and nobody is asked.
         """
         is_called = at in self.called
         if is_called:
             del self.called[at]
         self.room.release(at)
         lines, copies = self._lines_of(places), THE_CLUSTER in places
-        is_alone = len(lines) == (at in lines) and not (copies and self._order.is_on)
+        is_alone = len(lines) == (at in lines) and not (copies and self._is_asked_first)
         needed = tuple(place for place in places if place != NEXT_CHANGE) if is_called else places  # it has got that
         is_closed = self.obstacles.first(needed) is not None or (copies and self.room.is_full(THE_CLUSTER))
         if (is_called or is_alone) and not is_closed:
@@ -141,12 +156,23 @@ class Turns:
             self.stand(at)
         return False
 
+    @property
+    def _is_asked_first(self) -> bool:
+        """Whether a move that copies must stand in a line before it begins."""
+        return self._order.is_on or self.sizes.is_on
+
+    def say(self, out: Outbox, *, is_anything_waiting: bool) -> None:
+        """Say what waiting moves wait for."""
+        self.gates.say(out, is_anything_waiting=is_anything_waiting)
+        self.obstacles.disks.say(self._lines.sizes, out, is_anything_waiting=is_anything_waiting)
+
     def call(self, out: Outbox) -> None:
         """Call those that may begin now."""
         self.are_uncalled = False
         self.sizes.look(out)
+        self.obstacles.disks.room.look(out)
         has_room = self._has_room()
-        for place in self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY) if has_room else ():
+        for place in self._lines.waited_for(ABSENT, RECENT, DISKS, HOURS, MIN_ISR, AWAY) if has_room else ():
             if not self.obstacles.is_closed(place):
                 self._lines.open(place)
         if not self.rate.are_used_up:
@@ -227,6 +253,7 @@ class Turns:
         may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
         if may_stand and THE_CLUSTER in places:
             self.sizes.stands(at, sum(place.kind == INTO for place in places))
+            self.obstacles.disks.stands(at, places)
         rank = self._order.rank(at, waiter) if waiter is not None else ()
         lines = self._lines_of(places)
         if may_stand and lines.stands(at, rank, places):
@@ -235,7 +262,7 @@ class Turns:
         if waiter is not None and may_stand:
             lines.stand(at, rank, places)
             if THE_CLUSTER in places:
-                self.are_uncalled = self._order.is_on
+                self.are_uncalled = self._is_asked_first
                 self._order.stands(at, waiter.order)
 
     def withdraw(self, at: TopicPartition) -> None:
@@ -264,6 +291,7 @@ class Turns:
         self.withdraw(at)
         self._order.forget(at)
         self.sizes.forget(at)
+        self.obstacles.disks.forget(at)
 
     def _waiter(self, at: TopicPartition) -> Waiter | None:
         of_topic = self._waiting.get(at.topic)
@@ -272,9 +300,13 @@ class Turns:
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""
         aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
-        sizes = Counter(self._lines.sizes) + Counter(self._light.sizes)
+        sizes = Counter(self._light.sizes)
+        for place, count in self._lines.sizes.items():
+            is_open = place.kind == DISKS and not self.obstacles.is_closed(place)
+            sizes[THE_CLUSTER if is_open else place] += count
         of_sizes = self.sizes.figures(self._shared.settings.clock_zero_ms)
-        return {**figures(sizes, self.room, aside, is_paused=is_paused), **self.gates.figures(), **of_sizes}
+        of_gates = {**self.gates.figures(), **self.obstacles.disks.figures()}
+        return {**figures(sizes, self.room, aside, is_paused=is_paused), **of_gates, **of_sizes}
 
 
 def _never_lost(at: TopicPartition, places: Places) -> None:

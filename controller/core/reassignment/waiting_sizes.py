@@ -1,4 +1,4 @@
-"""How many bytes would each waiting move copy? Asks the leaders of their partitions, where the order of moves needs it.
+"""How many bytes would each waiting move copy? Asks the leaders of their partitions, where that matters.
 
 Each leader is asked for some partitions at a time, and for more when it has answered. After a while it is asked again,
 and what it said before counts until then. What no one has said is not known.
@@ -71,7 +71,11 @@ class WaitingSizes:
 
     @property
     def is_on(self) -> bool:
-        """Whether the order of moves depends on sizes."""
+        """Whether the order of moves depends on sizes, or there must be room for them on disks."""
+        return self._are_ordered or self._shared.settings.moves_need_disks_percent > 0
+
+    @property
+    def _are_ordered(self) -> bool:
         order = self._shared.settings.moves_order
         return SMALL in order or LARGE in order
 
@@ -85,6 +89,11 @@ class WaitingSizes:
         """How many bytes a move copies, to all its receivers together; None if that is not known."""
         known = self._sizes.get(at)
         return None if known is None else known[0] * self._moves[at]
+
+    def size_of(self, at: TopicPartition) -> int | None:
+        """How many bytes it copies to each of them; None if that is not known."""
+        known = self._sizes.get(at)
+        return None if known is None else known[0]
 
     def text(self, at: TopicPartition) -> str:
         """The same in words, with its age; empty where it does not matter."""
@@ -114,7 +123,7 @@ class WaitingSizes:
         self._end(at)
 
     def adjust(self) -> None:
-        """Forget all if the order does not depend on sizes any more."""
+        """Forget all if nothing depends on sizes any more."""
         if not self.is_on:
             for at in tuple(self._moves):
                 self.forget(at)
@@ -247,7 +256,13 @@ class WaitingSizes:
         if broker not in self._silent:
             self._silent[broker] = None
             what = f"broker {broker} does not say how large its replicas are ({error})"
-            out.notice(KIND, f"{what}: of waiting moves, those of partitions that it leads begin last")
+            out.notice(KIND, f"{what}: of waiting moves, those of partitions that it leads {self._consequence()}")
+
+    def _consequence(self) -> str:
+        settings = self._shared.settings
+        if settings.moves_need_disks_percent and not settings.moves_ignore_unknown_disks:
+            return "do not begin, for it is not known whether disks have room for them"
+        return "begin last" if self._are_ordered else "begin whether or not disks have room for them"
 
     def figures(self, clock_zero_ms: int) -> dict[str, float]:
         """How many sizes are not known, and since when the oldest one is."""

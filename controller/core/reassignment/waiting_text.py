@@ -9,6 +9,7 @@ from controller.core.reassignment.places import (
     AWAY,
     CHANGES,
     CLUSTER,
+    DISKS,
     HOURS,
     INTO,
     MIN_ISR,
@@ -29,7 +30,7 @@ from zk_layout.znodes.reassignments import ROOT
 from zk_layout.znodes.waiting_moves import WaitingMove
 
 PAUSED = "paused"
-STATES = (ABSENT, RECENT, MIN_ISR, AWAY, HOURS, CHANGES)
+STATES = (ABSENT, RECENT, DISKS, MIN_ISR, AWAY, HOURS, CHANGES)
 MEASURES = {
     CLUSTER: "waiting_moves_cluster",
     INTO: "waiting_moves_into",
@@ -41,6 +42,7 @@ MEASURES = {
     MIN_ISR: "waiting_moves_min_isr",
     AWAY: "waiting_moves_brokers",
     RECENT: "waiting_moves_receivers",
+    DISKS: "waiting_moves_disks",
     HOURS: "waiting_moves_windows",
     PAUSED: "waiting_moves_paused",
 }

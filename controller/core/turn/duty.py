@@ -14,6 +14,7 @@ from controller.core.messages.events import (
     Asked,
     BrokerConfigDescribed,
     ClockShown,
+    DisksDescribed,
     LogDirsDescribed,
     LogEndsDescribed,
     Surveyed,
@@ -24,7 +25,9 @@ from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes, OpenChanges
 from controller.core.transactions.proposal import Outcome, Proposal
 
-Report = Acknowledged | LogDirsDescribed | BrokerConfigDescribed | LogEndsDescribed | Surveyed | ClockShown
+Report = (
+    Acknowledged | LogDirsDescribed | DisksDescribed | BrokerConfigDescribed | LogEndsDescribed | Surveyed | ClockShown
+)
 
 
 class Duty:

@@ -79,6 +79,8 @@ class EventQueue:
                 return 1 + len(errors) + (commands.part_count(command) if is_examined else 0)
             case events.LogDirsDescribed(sizes=sizes):
                 return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are examined
+            case events.DisksDescribed(sizes=sizes):
+                return 1 + len(sizes)
             case events.QuotasRead(rates):
                 return len(rates)
             case events.Asked(request=request):

@@ -7,10 +7,10 @@ Source: Kafka's DescribeLogDirsRequest and DescribeLogDirsResponse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.events import ReplicaSize
+from controller.core.messages.events import Directory, ReplicaSize
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.requests import decode_header, reading
@@ -37,9 +37,14 @@ def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, 
 
 
 def encode_described(
-    header: RequestHeader, log_dir: str, sizes: Mapping[TopicPartition, ReplicaSize], error: ErrorCode = ErrorCode.NONE
+    header: RequestHeader,
+    log_dir: str | Directory,
+    sizes: Mapping[TopicPartition, ReplicaSize],
+    error: ErrorCode = ErrorCode.NONE,
+    offline: Sequence[str] = (),
 ) -> bytes:
-    """A broker's answer, with its size: all its replicas in one directory."""
+    """A broker's answer, with its size: all its replicas in one directory, and directories that are offline."""
+    directory = Directory(log_dir, -1, -1) if isinstance(log_dir, str) else log_dir
     schema = response_schema(ApiKey.DESCRIBE_LOG_DIRS, header.api_version)
     by_topic: dict[TopicName, list[tuple[PartitionId, ReplicaSize]]] = {}
     for at, size in sizes.items():
@@ -61,13 +66,18 @@ def encode_described(
         )
         for topic, replicas in by_topic.items()
     )
-    result = schema.make(
-        "DescribeLogDirsResult",
-        error_code=ErrorCode.NONE,
-        log_dir=log_dir,
-        topics=topics,
-        total_bytes=-1,
-        usable_bytes=-1,
-    )
-    entity = schema.make("DescribeLogDirsResponse", error_code=error, results=(result,))
+
+    def result(directory: Directory, topics: tuple[object, ...], error: ErrorCode) -> object:
+        return schema.make(
+            "DescribeLogDirsResult",
+            error_code=error,
+            log_dir=directory.path,
+            topics=topics,
+            total_bytes=directory.total_bytes,
+            usable_bytes=directory.usable_bytes,
+        )
+
+    gone = tuple(result(Directory(path, -1, -1), (), ErrorCode.KAFKA_STORAGE_ERROR) for path in offline)
+    results = (result(directory, topics, ErrorCode.NONE), *gone)
+    entity = schema.make("DescribeLogDirsResponse", error_code=error, results=results)
     return framed(encode_response_header(header), encode_entity(entity))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from msgspec import structs
 
 from controller.brokers.log_dirs import LogDirs
 from controller.core.messages.commands import LeaderAndIsr, PartitionView
-from controller.core.messages.effects import DescribeLogDirs
-from controller.core.messages.events import LogDirsDescribed, ReplicaSize
+from controller.core.messages.effects import DescribeDisks, DescribeLogDirs
+from controller.core.messages.events import Directory, DisksDescribed, LogDirsDescribed, ReplicaSize
 from controller.lab.ports import free_port
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from zk_layout.ids import (
@@ -32,8 +33,8 @@ def question(port: int, listener: str = "PLAINTEXT") -> DescribeLogDirs:
     return DescribeLogDirs(BROKER, EPOCH, Registration((Endpoint(listener, "127.0.0.1", port),)), (HERE, ELSEWHERE))
 
 
-async def outcome_of(asked: DescribeLogDirs, version: int = 1) -> LogDirsDescribed:
-    heard: asyncio.Queue[LogDirsDescribed] = asyncio.Queue()
+async def outcome_of(asked: DescribeLogDirs, version: int = 1) -> Any:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
     log_dirs = LogDirs("PLAINTEXT", version, "a test", heard.put_nowait, answer_within_s=20.0)
     try:
         log_dirs.describe(asked)
@@ -42,9 +43,9 @@ async def outcome_of(asked: DescribeLogDirs, version: int = 1) -> LogDirsDescrib
         await log_dirs.close()
 
 
-async def leading_broker() -> SimulatedBroker:
+async def leading_broker(**more: Any) -> SimulatedBroker:
     """A broker that leads one partition of 12,345 bytes."""
-    broker = SimulatedBroker(SimulatedSettings(BROKER, partition_bytes=12_345), None)
+    broker = SimulatedBroker(SimulatedSettings(BROKER, partition_bytes=12_345, **more), None)
     await broker.start()
     epochs = ControllerEpoch(1), LeaderEpoch(1), PartitionEpoch(1)
     view = PartitionView(
@@ -67,7 +68,7 @@ def test_a_broker_says_what_it_has_in_every_version() -> None:
 
 def test_a_question_about_what_waits_and_one_about_moves_under_way_do_not_give_each_other_up() -> None:
     async def scenario() -> set[bool]:
-        broker, heard = await leading_broker(), asyncio.Queue[LogDirsDescribed]()
+        broker, heard = await leading_broker(), asyncio.Queue[Any]()
         log_dirs = LogDirs("PLAINTEXT", 1, "a test", heard.put_nowait, answer_within_s=20.0)
         try:
             for is_of_waiting in (False, True):
@@ -102,3 +103,50 @@ def test_an_unexpected_error_is_an_outcome_too() -> None:
 
     assert described.sizes == {}
     assert described.error
+
+
+# ---- the room of disks ----------------------------------------------------------------------------------------
+
+ROOM = Directory("/data", 10**12, 10**11)
+
+
+async def room_of(port: int) -> DisksDescribed:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    log_dirs = LogDirs("PLAINTEXT", 1, "a test", heard.put_nowait, answer_within_s=20.0)
+    try:
+        log_dirs.describe_disks(DescribeDisks(BROKER, EPOCH, question(port).registration, (HERE, ELSEWHERE)))
+        described: DisksDescribed = await heard.get()
+        return described
+    finally:
+        await log_dirs.close()
+
+
+def test_a_broker_says_how_much_room_it_has_and_what_it_has_at_that_moment() -> None:
+    async def scenario() -> DisksDescribed:
+        broker = await leading_broker(disk=ROOM)
+        try:
+            return await room_of(broker.port)
+        finally:
+            await broker.stop()
+
+    assert asyncio.run(scenario()) == DisksDescribed(BROKER, EPOCH, (ROOM,), {HERE: ReplicaSize(12_345)})
+
+
+def test_an_old_broker_is_not_sent_a_version_on_which_it_would_hang_up() -> None:
+    async def scenario() -> DisksDescribed:
+        broker = await leading_broker(disk=ROOM, describe_log_dirs=1)
+        try:
+            return await room_of(broker.port)
+        finally:
+            await broker.stop()
+
+    described = asyncio.run(scenario())
+    assert described == DisksDescribed(BROKER, EPOCH, error="it knows no version 4 of DescribeLogDirs, up to 1 only")
+
+
+def test_a_broker_whose_room_cannot_be_asked_for_is_an_outcome_too() -> None:
+    described = asyncio.run(room_of(free_port()))
+
+    assert described.directories == ()
+    assert described.error is not None
+    assert "Connect call failed" in described.error

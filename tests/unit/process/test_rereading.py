@@ -41,6 +41,7 @@ AT_FIRST = {
 }
 OTHERS: Mapping[str, str] = {
     "reassignment.moves.order": "round-robin",
+    "reassignment.moves.wait.for.disks.unknown": "begin",
     "reassignment.moves.windows": "Mon-Fri 22:00-06:00 Europe/Berlin",
     "zookeeper.connect": "other:2181",
     "zookeeper.connection.timeout.ms": "1000",
@@ -213,6 +214,8 @@ WHERE: Mapping[str, Callable[[Process], object]] = {
     "reassignment.moves.wait.for.brokers": of_machine("moves_need_brokers"),
     "reassignment.moves.wait.for.brokers.after.ms": of_machine("moves_need_brokers_after_s"),
     "reassignment.moves.wait.for.receivers.ms": of_machine("moves_need_receivers_s"),
+    "reassignment.moves.wait.for.disks.percent": of_machine("moves_need_disks_percent"),
+    "reassignment.moves.wait.for.disks.unknown": of_machine("moves_ignore_unknown_disks"),
     "reassign.partitions.status.min.retention.ms": of_machine("status_retention_ms"),
     "log.level": lambda _: logging.getLogger().level,
     "log.authorizer.level": lambda _: logging.getLogger(authorizer_log.LOGGER).level,

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.events import ReplicaSize
+from controller.core.messages.events import Directory, ReplicaSize
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
-from controller.wire.log_dirs import Refused, decode_described, encode_describe
+from controller.wire.log_dirs import (
+    WITH_ROOM,
+    Refused,
+    decode_described,
+    decode_directories,
+    decode_room,
+    encode_describe,
+)
 from controller.wire.versions import parse_protocol
 from zk_layout.ids import TopicPartition
 
@@ -44,6 +51,22 @@ def test_what_the_broker_answers_is_read(version: int) -> None:
     frame = encode_described(RequestHeader(ApiKey.DESCRIBE_LOG_DIRS, version, 7), "/data", sizes)[4:]
 
     assert decode_described(frame, version) == sizes
+
+
+def test_the_room_of_directories_is_read_and_what_is_in_them_without_those_that_are_offline() -> None:
+    header, directory = RequestHeader(ApiKey.DESCRIBE_LOG_DIRS, WITH_ROOM, 7), Directory("/data", 2**50, 2**40)
+    frame = encode_described(header, directory, {A0: ReplicaSize(9, 1)}, offline=("/gone",))[4:]
+
+    assert decode_room(frame) == ((directory,), {A0: ReplicaSize(9, 1)})
+    assert decode_directories(frame, WITH_ROOM) == {"/data": ErrorCode.NONE, "/gone": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_broker_that_does_not_say_how_much_room_it_has_is_quoted() -> None:
+    header = RequestHeader(ApiKey.DESCRIBE_LOG_DIRS, WITH_ROOM, 7)
+    frame = encode_described(header, "/data", {}, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)[4:]
+
+    with pytest.raises(Refused, match="CLUSTER_AUTHORIZATION_FAILED"):
+        decode_room(frame)
 
 
 def test_a_broker_that_does_not_say_is_quoted() -> None:
