@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     brokers,
     challenges,
+    disks,
     elections,
     moves,
     observing,
@@ -22,6 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *elections.MUTANTS,
     *moves.MUTANTS,
     *waiting.MUTANTS,
+    *disks.MUTANTS,
     *requests.MUTANTS,
     *brokers.MUTANTS,
     *topics.MUTANTS,

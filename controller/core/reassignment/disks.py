@@ -100,11 +100,10 @@ class Disks:
         if not place.name:
             return f"how much would be copied to broker {broker} is not known"
         directory, coming = found
-        has = f"{size(directory.usable_bytes)} of {size(directory.total_bytes)} in {directory.path}"
-        needs = (
-            f"{size(coming)} are on their way there, {size(int(place.name))} would follow, and {percent} % are to stay"
-        )
-        return f"broker {broker} has room for {has}, {needs}"
+        has = f"{size(directory.usable_bytes)} of {size(directory.total_bytes)} left in {directory.path}"
+        also = f", {size(coming)} are on their way there" if coming else ""
+        needs = f"{size(int(place.name))} would follow, and {percent} % are to stay"
+        return f"broker {broker} has {has}{also}, {needs}"
 
     def say(self, waiting: Iterable[Place], out: Outbox, *, is_anything_waiting: bool) -> None:
         """Say once for whose disks moves wait that stand behind these places, and once that they do no longer; and who
@@ -118,7 +117,7 @@ class Disks:
                     self._held[place.broker] = place
         new = [broker for broker in self._held if broker not in self._said]
         if new:
-            rest = "Moves to others begin, and those under way go on"
+            rest = "Moves to other brokers do not wait for that, and those under way go on"
             out.notice(HELD, f"waiting moves do not begin: {self._sentences(new)}. {rest}")
         elif self._said and not self._held and is_anything_waiting:
             out.notice(HELD, "waiting moves begin again: none waits for disks any more")

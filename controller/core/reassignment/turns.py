@@ -126,7 +126,7 @@ class Turns:
             self.obstacles.disks.room.hear(described, out)
         elif described.is_of_waiting:
             self.stand_again(self.sizes.hear(described, out))
-        else:
+        elif described.error is None:
             self.obstacles.disks.room.measured(described.broker, described.sizes)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
