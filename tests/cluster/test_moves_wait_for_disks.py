@@ -73,7 +73,7 @@ def test_a_move_waits_until_so_much_of_a_disk_would_be_left(
         reread(replica, reassignment_moves_wait_for_disks_percent=1)
 
         wait_until(lambda: is_moved(zk, name), "it had moved")
-        assert held_up(replica) == ""
+        wait_until(lambda: held_up(replica) == "", "nothing was held up any more")
 
 
 @pytest.mark.parametrize("cluster", ["2_4"], indirect=True)
@@ -99,6 +99,6 @@ def test_of_an_old_broker_it_is_not_known_and_moves_wait_or_begin_as_the_setting
         reread(replica, reassignment_moves_wait_for_disks_unknown="begin")
 
         wait_until(lambda: is_moved(zk, name), "it had moved")
-        assert held_up(replica) == ""
+        wait_until(lambda: held_up(replica) == "", "nothing was held up any more")
         said = b"moves begin nevertheless, as the settings say: how much room broker 3"
         assert said in replica.process.output_since_start()

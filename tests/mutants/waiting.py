@@ -135,8 +135,8 @@ MUTANTS = (
     Mutant(
         "lets what waits for a healthy cluster wait on once it is known to be one",
         TURNS,
-        "self._lines.waited_for(ABSENT, RECENT, DISKS, HOURS, MIN_ISR, AWAY)",
-        "self._lines.waited_for(ABSENT, RECENT, DISKS, HOURS)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS)",
         (unit("gates"), story("moves_wait_for_a_healthy_cluster")),
         unseen="such moves wait in one world of thirty",
     ),
@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         "lets what waits for a receiver wait on once that has been registered for long enough",
         TURNS,
-        "self._lines.waited_for(ABSENT, RECENT, DISKS, HOURS, MIN_ISR, AWAY)",
-        "self._lines.waited_for(ABSENT, DISKS, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY)",
+        "self._lines.waited_for(ABSENT, HOURS, MIN_ISR, AWAY)",
         (unit("receivers"), story("moves_wait_for_receivers")),
         unseen="such moves wait in one world of twenty",
     ),

@@ -50,12 +50,14 @@ class _Disks(Struct, eq=False):
     """One broker's disks.
 
     Shape:
-        `waiting` counts the moves that wait to copy there. `ended` since the last question, and `ended_before` it, may
+        `least` is the directory with the least to spare for a percentage. `waiting` counts the moves that wait to copy
+        there. `ended` since the last question, and `ended_before` it, may
         be in no answer yet. `bytes` is the sum of these and of what is `coming`, `unknown` how many are not in it.
     """
 
     epoch: BrokerEpoch | None = None
     directories: tuple[Directory, ...] = ()
+    least: tuple[int, Directory] | None = None
     asked_at: float = -inf
     error: str = ""
     waiting: int = 0
@@ -131,7 +133,9 @@ class DiskRoom:
         disks = self._disks.get(broker)
         if disks is None or disks.unknown or not self._counts(disks):
             return None
-        return min(disks.directories, key=lambda held: spare_bytes(held, percent)), disks.bytes
+        if disks.least is None or disks.least[0] != percent:
+            disks.least = percent, min(disks.directories, key=lambda held: spare_bytes(held, percent))
+        return disks.least[1], disks.bytes
 
     def is_awaited(self, broker: BrokerId) -> bool:
         """Whether a broker has not had the time to answer a first question."""
@@ -259,7 +263,7 @@ class DiskRoom:
         if error:
             disks.error = error
             return
-        disks.directories, disks.asked_at, disks.error = event.directories, question.asked_at, ""
+        disks.directories, disks.least, disks.asked_at, disks.error = event.directories, None, question.asked_at, ""
         disks.has = {at: event.sizes[at].size_bytes for at in question.partitions if at in event.sizes}
         disks.clear(disks.ended_before)
         for at in tuple(disks.coming):

@@ -5,7 +5,8 @@ Where the settings ask for it. What is not known is said to be not known; whethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 from controller.core.messages.outbox import Outbox
 from controller.core.quantities import size
@@ -76,12 +77,28 @@ class Disks:
         """Whether a broker has too little room for a move, or is asked for the first time, or it is not known and moves
         wait for that.
         """
-        spare = self._spare(place.broker)
-        if spare is None and self.room.is_awaited(place.broker):
+        return self._is_short(place, self._seen(place.broker))
+
+    def shut(self, places: Iterable[Place]) -> Iterator[tuple[Place, bool]]:
+        """Those of these places that are about disks, and whether each is shut. Looks at each broker once."""
+        seen: dict[BrokerId, tuple[int | None, bool]] = {}
+        for place in places:
+            if place.kind == DISKS:
+                if place.broker not in seen:
+                    seen[place.broker] = self._seen(place.broker)
+                yield place, self._is_short(place, seen[place.broker])
+
+    def _is_short(self, place: Place, seen: tuple[int | None, bool]) -> bool:
+        spare, is_awaited = seen
+        if is_awaited:
             return True
         if spare is None or not place.name:
             return not self._shared.settings.moves_ignore_unknown_disks
         return spare < int(place.name)
+
+    def _seen(self, broker: BrokerId) -> tuple[int | None, bool]:
+        spare = self._spare(broker)
+        return spare, spare is None and self.room.is_awaited(broker)
 
     def _spare(self, broker: BrokerId) -> int | None:
         """How much may still begin to be copied to a broker; None if that is not known."""
@@ -110,11 +127,10 @@ class Disks:
         does not say how much room there is, though moves begin.
         """
         self._held = {}
-        for place in waiting if self.are_waited_for and is_anything_waiting else ():
-            if place.kind == DISKS and self.is_shut(place) and not self.room.is_awaited(place.broker):
-                least = self._held.setdefault(place.broker, place)
-                if place.name and (not least.name or int(place.name) < int(least.name)):
-                    self._held[place.broker] = place
+        for place, is_shut in self.shut(waiting if self.are_waited_for and is_anything_waiting else ()):
+            if is_shut and (least := self._held.setdefault(place.broker, place)) != place:
+                self._held[place.broker] = min(least, place, key=_needed)
+        self._held = {broker: place for broker, place in self._held.items() if not self.room.is_awaited(broker)}
         new = [broker for broker in self._held if broker not in self._said]
         if new:
             rest = "Moves to other brokers do not wait for that, and those under way go on"
@@ -156,6 +172,10 @@ class Disks:
             ),
             "brokers_with_unknown_room": len(unknown),
         }
+
+
+def _needed(place: Place) -> float:
+    return float(place.name or inf)
 
 
 def rounded_up(count: int) -> int:

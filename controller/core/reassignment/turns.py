@@ -164,17 +164,16 @@ class Turns:
     def say(self, out: Outbox, *, is_anything_waiting: bool) -> None:
         """Say what waiting moves wait for."""
         self.gates.say(out, is_anything_waiting=is_anything_waiting)
-        self.obstacles.disks.say(self._lines.sizes, out, is_anything_waiting=is_anything_waiting)
+        is_anything_kept = is_anything_waiting and self._cluster.pause is None
+        self.obstacles.disks.say(self._lines.sizes, out, is_anything_waiting=is_anything_kept)
 
     def call(self, out: Outbox) -> None:
         """Call those that may begin now."""
         self.are_uncalled = False
         self.sizes.look(out)
         self.obstacles.disks.room.look(out)
-        has_room = self._has_room()
-        for place in self._lines.waited_for(ABSENT, RECENT, DISKS, HOURS, MIN_ISR, AWAY) if has_room else ():
-            if not self.obstacles.is_closed(place):
-                self._lines.open(place)
+        if self._has_room():
+            self._look_at_states()
         if not self.rate.are_used_up:
             self._light.open(NEXT_CHANGE)
         for _ in range(CALLED_A_TURN):
@@ -194,6 +193,15 @@ class Turns:
             self.called[at] = None
             self._shared.agenda.add(at.topic, (at.partition,))
         out.wake(Again(), out.now)
+
+    def _look_at_states(self) -> None:
+        """What moves wait for, other than room among those in flight, may be over."""
+        for place in self._lines.waited_for(ABSENT, RECENT, HOURS, MIN_ISR, AWAY):
+            if not self.obstacles.is_closed(place):
+                self._lines.open(place)
+        for place, is_shut in self.obstacles.disks.shut(self._lines.waited_for(DISKS)):
+            if not is_shut:
+                self._lines.open(place)
 
     def _next(self) -> tuple[TopicPartition, Places] | None:
         self._order.favour_oldest(self._lines, self._favour)
@@ -253,6 +261,7 @@ class Turns:
         may_stand = waiter is not None and topic is not None and not topic.is_queued_for_deletion
         if may_stand and THE_CLUSTER in places:
             self.sizes.stands(at, sum(place.kind == INTO for place in places))
+        if may_stand:
             self.obstacles.disks.stands(at, places)
         rank = self._order.rank(at, waiter) if waiter is not None else ()
         lines = self._lines_of(places)
@@ -301,9 +310,10 @@ class Turns:
         """How many moves wait, and for what."""
         aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
         sizes = Counter(self._light.sizes)
-        for place, count in self._lines.sizes.items():
-            is_open = place.kind == DISKS and not self.obstacles.is_closed(place)
-            sizes[THE_CLUSTER if is_open else place] += count
+        sizes += Counter(self._lines.sizes)
+        for place, is_shut in self.obstacles.disks.shut(self._lines.sizes):
+            if not is_shut:
+                sizes[THE_CLUSTER] += sizes.pop(place)
         of_sizes = self.sizes.figures(self._shared.settings.clock_zero_ms)
         of_gates = {**self.gates.figures(), **self.obstacles.disks.figures()}
         return {**figures(sizes, self.room, aside, is_paused=is_paused), **of_gates, **of_sizes}
