@@ -141,4 +141,12 @@ MUTANTS = (
         (unit("waiting_moves"),),
         unseen="no move waits yet",
     ),
+    Mutant(
+        "ends a wait twice that has ended with that of another request",
+        LEDGER,
+        "            if asked.entries[at].outcome is not None:\n",
+        "            if False:\n",
+        (unit("waiting_moves"),),
+        unseen="a topic must be hidden from a leader that takes two requests up: found by world 4158",
+    ),
 )

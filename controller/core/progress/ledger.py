@@ -341,6 +341,8 @@ class RequestLedger:
             return
         topic = self._cluster.topics.get(at.topic)
         for asked in tuple(asking or ()):
+            if asked.entries[at].outcome is not None:
+                continue  # its wait has ended with that of another request
             outcome = _outcome(asked.entries[at], held, topic)
             if outcome == IN_PROGRESS:
                 asked.begin(at)

@@ -431,6 +431,19 @@ def test_a_successor_ends_such_a_wait_also_where_the_topic_can_be_read_only_late
     assert counts(play) == {"superseded": 1}
 
 
+def test_the_wait_of_two_requests_for_one_partition_ends_once_for_each() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect")
+    both, topic = [written(waiting_entry(play), number) for number in (1, 2)], "/brokers/topics/orders"
+    play.theatre.zookeeper.hidden.add(topic)
+    play.do(f"znode {ROOT} {{}}", *(f"znode {ROOT}/{n} {status}" for n, status in enumerate(both, 1)))
+    play.do("elect", "time +60s")
+
+    play.theatre.zookeeper.hidden.clear()
+    play.do("time +120s")
+
+    assert [counts(play, f"{ROOT}/{n}") for n in (1, 2)] == [{"superseded": 1}] * 2
+
+
 def test_a_successor_sees_that_a_move_has_begun_meanwhile_and_where_it_ends() -> None:
     play = taken_over("ask reassign orders-0 to=3,2", f"remove {STATUS}")
     assert counts(play) == {"in progress": 1}
