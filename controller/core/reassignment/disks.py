@@ -16,7 +16,8 @@ from controller.core.settings import MachineSettings
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, TopicPartition
 
-HELD, UNKNOWN = "moves held up", "unknown disks"
+HELD = "moves held up"
+UNKNOWN = "unknown disks"
 NAMED = 5
 SHARP_BITS = 4
 
