@@ -315,6 +315,14 @@ MUTANTS = (
         (unit("reassignment_znodes"),),
     ),
     Mutant(
+        "forgets a child that it left out of a step whose writes ZooKeeper had refused",
+        FOLDER,
+        "            self._shared.agenda.add(step.name, _left_out(step))",
+        "            _left_out(step)",
+        (unit("reassignment_znodes"),),
+        unseen="world 10113 notices: a move that waits, a later child and a refused partition must meet",
+    ),
+    Mutant(
         "takes a child that it deleted itself for one that was removed",
         FOLDER,
         "is_ours = self._deleting.get(at.topic, {}).get(at.partition) == (former.czxid, former.version)",

@@ -355,6 +355,7 @@ class ReassignmentFolder(TopicDuty):
 
         The same applies to an outdated child, if the topic was written without it, and to the removal of a child that
         showed a former move. A child that was deleted by a part of a step of ours was not removed by another process.
+        A child that was left out is written in the next step: nothing else may ever happen to its partition.
         """
         gone = self._gone.pop(step.name, {})
         if is_unwritten(outcome):
@@ -370,6 +371,8 @@ class ReassignmentFolder(TopicDuty):
                 self._removed.get(step.name, {}).pop(number, None)
                 if mzxid is not None:
                     self._void[at] = self._doubted[at] = mzxid
+        if isinstance(outcome, Accepted):
+            self._shared.agenda.add(step.name, _left_out(step))
         if isinstance(outcome, Unwritable):
             for number in step.decided:
                 at = TopicPartition(step.name, number)
@@ -417,6 +420,13 @@ class ReassignmentFolder(TopicDuty):
                 Delete(_address(at), child.version, child.czxid) for at, child in children if child is not None
             )
             yield Atom(writes, (f"{len(writes)} children of {ROOT} belong to no partition",))
+
+
+def _left_out(step: Step) -> Iterator[PartitionId]:
+    """The partitions whose children were to be written apart, and were not, because the step had other writes."""
+    for atom in step.draft.apart if step.draft is not None else ():
+        if atom not in step.atoms:
+            yield from (w.address.partition for w in atom.before if isinstance(w.address, ReassignmentAddress))
 
 
 def _is_unread(topic: TopicView, held: Partition | None) -> bool:

@@ -24,6 +24,8 @@ from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 FOLDER = "/admin/reassignments"
 ORDERS = "/brokers/topics/orders"
 ON = "set keeps_reassignment_znodes=true"
+PAUSE = 'znode /kafka_zk_controller/paused {"version":1,"by":"ann@host","at_ms":1700000000000,"reason":"new disks"}'
+NONE_AT_ONCE = "adjust moves_at_once=0"
 
 
 def kept(*topics: str, brokers: str = "1,2,3,4") -> Play:
@@ -246,6 +248,34 @@ def test_a_child_that_may_not_be_written_keeps_no_request_waiting_and_no_leader_
     assert some(lines, "answer sick-0 NONE request 2")
     assert len([line for line in lines if "leader_epoch=" in line and "set " in line and "v0" not in line]) <= 2
     assert some(lines, "notice (set aside)", "/admin/reassignments") or some(lines, "notice (refused transaction)")
+
+
+def child(number: int, replicas_text: str) -> str:
+    """Someone writes a child."""
+    return f'znode {FOLDER}/orders-{number} {{"version":1,"assignment":[{replicas_text}]}}'
+
+
+@pytest.mark.parametrize(
+    ("waiting", "last"),
+    [
+        ((PAUSE, "legacy orders-1=4,2"), child(1, "1,2")),
+        ((NONE_AT_ONCE, "legacy orders-1=4,2"), child(1, "1,2")),
+        ((NONE_AT_ONCE, "ask reassign orders-2 to=4,2", child(1, "4,1")), "ask cancel orders-1 orders-2"),
+        ((NONE_AT_ONCE, "ask reassign orders-2 to=4,2", child(1, "4,1")), "legacy orders-1=4,2 orders-2=2,4"),
+    ],
+    ids=["a later child, paused", "a later child, no room", "a later request", "a later entry"],
+)
+def test_a_child_that_an_accepted_wish_makes_superfluous_goes_though_zookeeper_refuses_another_partition(
+    waiting: tuple[str, ...], last: str
+) -> None:
+    """The topic's writes travel without its children then, and nothing but these is left to be written later."""
+    play = kept("topic orders 0=3,2 1=1,2 2=1,2")
+    play.do(*waiting, f"refuse {ORDERS}/partitions/0/state", "broker 3 dies", "time +1s")
+
+    play.do(last, f"allow {ORDERS}/partitions/0/state", "time +300s")
+
+    assert children(play) == {}
+    assert play.data(FOLDER) == '{"version":1,"controller_epoch":1}'
 
 
 def test_a_child_that_is_no_request_does_not_become_one_when_the_controller_that_removes_it_dies() -> None:
