@@ -12,6 +12,7 @@ from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
 from tests.simulation.doubts import Doubts, is_of
 from tests.simulation.refusals import Concern
+from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Replicas, TopicPartition, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tests.simulation.brokers import Broker
     from tests.simulation.checker import Checker
     from tests.simulation.controllers import Controller
+
+Happened = dict[BrokerId, int]
+"""How much has happened to each of some brokers."""
 
 # A broker of 2.4 that does not know its own epoch yet refuses everything, with a growing pause between (KAFKA-9839).
 OFTEN = 8
@@ -44,7 +48,8 @@ class Announcements:
         self._aims: dict[TopicPartition, deque[tuple[Replicas, ControllerEpoch | None]]] = {}  # the last two, and whose
         self._deleted_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._times_sent: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
-        self._last_sent: dict[tuple[BrokerId, TopicPartition], tuple[PartitionView, int]] = {}
+        self._last_sent: dict[tuple[BrokerId, TopicPartition], tuple[PartitionView, Happened, int]] = {}
+        self._happened: Happened = {}
 
     def sent(self, controller: Controller, tell: Tell) -> None:
         """A controller sends a broker a command."""
@@ -68,6 +73,16 @@ class Announcements:
                     self.doubts.announced(controller.epoch, view)
             case StopReplica():
                 self.deletion_sent(tell, controller.seen_zxid)
+
+    def wrote(self, path: str) -> None:
+        """A znode was written, or deleted: a broker may have come, changed or left."""
+        address = catalog.address_of(path)
+        if isinstance(address, BrokerAddress):
+            self.happened(address.broker)
+
+    def happened(self, broker: BrokerId) -> None:
+        """A broker came, left, wants to shut down, or tells of a log directory: what it hosts is announced again."""
+        self._happened[broker] = self._happened.get(broker, 0) + 1
 
     def begun(self, at: TopicPartition, term: ControllerEpoch | None) -> None:
         """A partition got its first state, in a term of ours or from another writer."""
@@ -172,7 +187,12 @@ class Announcements:
         return is_led_unseen or refusals.excuses(at, Concern.LEADING)
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
-        """Only a broker that refused, or returned, gets a command again; none gets the same again and again."""
+        """Only a broker that refused, or returned, gets a command again; none gets the same again and again.
+
+        The count begins again with what happens to the broker, or to one that hosts the partition: it is announced
+        then, even if nothing changes for brokers, as when a broker leaves that was offline before. If turns are small
+        it is announced twice: what is forgotten of log directories counts before the broker's partitions are visited.
+        """
         sent = self._times_sent.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
         if self._refuses_for_good(tell.broker):  # what cannot be helped does not count afterwards, either
             sent.clear()
@@ -180,12 +200,19 @@ class Announcements:
         for view in views:
             sent[view] = sent.get(view, 0) + 1
             replica = tell.broker, TopicPartition(view.topic, view.partition)
-            last, times = self._last_sent.get(replica, (None, 0))
-            times = times + 1 if last == view and sent[view] > 1 else 1
-            self._last_sent[replica] = view, times
+            last, before, times = self._last_sent.get(replica, (None, {}, 0))
+            happened = self._happened_to(tell.broker, view)
+            times = times + 1 if last == view and happened == before and sent[view] > 1 else 1
+            self._last_sent[replica] = view, happened, times
             is_often = times > OFTEN or sent[view] > OFTEN_IN_TURN
             if is_often:
                 raise Broken(f"broker {tell.broker} got for the {sent[view]}th time {view}")
+
+    def _happened_to(self, broker: BrokerId, view: PartitionView) -> Happened:
+        topic = self._checker.topics.get(view.topic)
+        assignment = None if topic is None else topic.partitions.get(view.partition)
+        hosts = {broker, *view.replicas, *(() if assignment is None else assignment.replicas)}
+        return {b: self._happened[b] for b in hosts if b in self._happened}
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:

@@ -162,6 +162,7 @@ class Broker:
         if life == self.life and self.connection.is_closed:
             again(LOST)
         elif life == self.life:
+            self.world.checker.announcements.happened(self.broker)
             self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
 
     def serves(self, at: TopicPartition, shown_since: float) -> bool:
@@ -404,6 +405,7 @@ class Broker:
         if self.is_up and not self.is_leaving:
             self.is_leaving = True
             self.world.say(self.name, "wants to shut down")
+            self.world.checker.announcements.happened(self.broker)
             self._try_to_leave(self.life, SHUTDOWN_TRIES, restart_s)
 
     def _try_to_leave(self, life: int, tries: int, restart_s: float) -> None:

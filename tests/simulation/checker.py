@@ -99,6 +99,7 @@ class Checker:
         self.world.namesakes.wrote(operation, zxid)
         self.world.beginnings.wrote(session, operation, zxid)
         self.world.pauses.wrote(operation)
+        self.announcements.wrote(operation.path)
         if operation.path == ControllerAddress().path:
             self._claim_changed(session, operation)
         if isinstance(operation, RemoveNode):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from controller.core.candidacy.phases import Phase
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, UpdateMetadata
@@ -67,6 +68,12 @@ def test_a_controller_that_cannot_know_that_another_wants_a_replica_again_may_le
         checker.announcements.deleted(model, AT, stop_replica(1))
 
 
+def leaderless() -> PartitionView:
+    """How brokers see the partition `AT` without a leader and without replicas."""
+    term, epoch, version = ControllerEpoch(1), LeaderEpoch(1), PartitionEpoch(1)
+    return PartitionView(AT.topic, None, AT.partition, term, NO_LEADER, epoch, (), version, 0, (), (), ())
+
+
 @pytest.mark.parametrize("hindered", ["", "its state may not be written", "its leader's registration is hidden"])
 def test_a_broker_gets_the_same_again_and_again_only_where_what_it_wants_cannot_be_done(
     hindered: str, monkeypatch: pytest.MonkeyPatch
@@ -77,26 +84,45 @@ def test_a_broker_gets_the_same_again_and_again_only_where_what_it_wants_cannot_
     world.checker.states[AT] = PartitionState(BrokerId(3), LeaderEpoch(1), ControllerEpoch(1), (BrokerId(3),))
     if "registration" in hindered:
         world.zookeeper.hidden.add(BrokerAddress(BrokerId(3)).path)
-    view = PartitionView(
-        AT.topic,
-        None,
-        AT.partition,
-        ControllerEpoch(1),
-        NO_LEADER,
-        LeaderEpoch(1),
-        (),
-        PartitionEpoch(1),
-        0,
-        (),
-        (),
-        (),
-    )
+    view = leaderless()
     tell = Tell(broker, BrokerEpoch(1), ControllerEpoch(1), UpdateMetadata((view,), ()))
     for _ in range(OFTEN):
         world.checker.announcements._is_no_repetition(tell, (view,))
 
     with nullcontext() if hindered else pytest.raises(Broken, match="th time"):
         world.checker.announcements._is_no_repetition(tell, (view,))
+
+
+@pytest.mark.parametrize(
+    ("happens", "is_reason"),
+    [
+        ("nothing", False),
+        ("broker 1, which gets it, tells of a failed log directory", True),
+        ("broker 2, which hosts it, leaves", True),
+        ("broker 3, which the move removes, wants to shut down", True),
+        ("broker 4, which has nothing to do with it, leaves", False),
+    ],
+)
+def test_what_happens_to_a_broker_is_a_reason_to_announce_again_what_it_hosts(happens: str, is_reason: bool) -> None:
+    """World 4033: broker 2 leaves, then 3, both with failed log directories: what others must know stays the same."""
+    world, two, three = World(0), BrokerId(2), BrokerId(3)
+    for broker in world.brokers.values():
+        broker.start()
+    checker, view = world.checker, replace(leaderless(), replicas=(two,))
+    checker.topics[AT.topic] = Topic({AT.partition: Assignment((two, three), removing=(three,))})
+    tell = Tell(BrokerId(1), BrokerEpoch(1), ControllerEpoch(1), UpdateMetadata((view,), ()))
+    for _ in range(OFTEN):
+        checker.announcements._is_no_repetition(tell, (view,))
+
+    if "tells" in happens:
+        world.brokers[BrokerId(1)]._tell_of_failure(world.brokers[BrokerId(1)].life)
+    elif "leaves" in happens:
+        world.write_at_once(RemoveNode(BrokerAddress(two if "2" in happens else BrokerId(4)).path))
+    elif "shut down" in happens:
+        world.brokers[three].shut_down(1.0)
+
+    with nullcontext() if is_reason else pytest.raises(Broken, match="th time"):
+        checker.announcements._is_no_repetition(tell, (view,))
 
 
 class Withdrawn:
