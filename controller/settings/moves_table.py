@@ -133,9 +133,9 @@ MOVES: tuple[Setting, ...] = (
         "reassignment.moves.wait.for.disks.percent",
         number(0, 99),
         0,
-        "How many percent of the log directory that is nearest to this each broker that would receive must have left, "
-        "with all that is on its way there and that the move copies, before a move begins that copies. Brokers tell it "
-        "from 3.3 on. 0: nobody is asked, as in Kafka.",
+        "What percentage of each of its log directories every receiving broker must have left, after the move and all "
+        "else that is on its way there, before a move begins that copies. Brokers tell it from 3.3 on. 0: the "
+        "controller does not ask, as in Kafka.",
         counts_at_once=True,
     ),
     ours(

@@ -210,7 +210,7 @@ MUTANTS = (
         unseen=RARE,
     ),
     Mutant(
-        "begins a move at once whose size nobody has said",
+        "begins a move at once although its leader has not told its size",
         TURNS,
         "return self._order.is_on or self.sizes.is_on",
         "return self._order.is_on",
@@ -242,7 +242,7 @@ MUTANTS = (
         unseen="no world has that many moves",
     ),
     Mutant(
-        "asks nobody for the sizes of what waits for disks",
+        "asks no leader for the sizes of what waits for disks",
         SIZES,
         "return self._are_ordered or self._shared.settings.moves_need_disks_percent > 0",
         "return self._are_ordered",
@@ -258,7 +258,7 @@ MUTANTS = (
         unseen="no world counts what is said",
     ),
     Mutant(
-        "does not say that moves begin though nobody knows of room",
+        "does not say that moves begin although their receivers' room is not known",
         DISKS,
         "        self._say_unknown(out)\n",
         "",

@@ -378,7 +378,7 @@ class Theatre:
         self._events.append(described)
 
     def _describe_disks(self, asked: DescribeDisks) -> None:
-        """As with sizes. A broker whose disks nobody has described is an old one."""
+        """As with sizes. A broker whose disks no command has described is an old one."""
         held = self.sizes.get(asked.broker, {})
         sizes = {at: held[at] for at in asked.partitions if at in held}
         error = None if asked.broker in self.disks else "it is too old"

@@ -153,7 +153,7 @@ class Disks:
         if not counting:
             return "has not said that it has room"
         if at not in term.sizes:
-            return "would receive nobody knows how much"
+            return "would receive an unknown number of bytes"
         most = max(spare for _, spare in counting)
         return f"has room for {most} bytes, not {term.sizes[at]}" if most < term.sizes[at] else ""
 

@@ -62,7 +62,7 @@ def decides(world: World, state: ClusterState | None = None) -> None:
     ("events", "why"),
     [
         ((size_of(7_000),), "has not said that it has room"),
-        ((said(107_000),), "would receive nobody knows how much"),
+        ((said(107_000),), "would receive an unknown number of bytes"),
         ((said(106_999), size_of(7_000)), "has room for 6999 bytes, not 7000"),
         ((said(107_000, BrokerEpoch(4)), size_of(7_000)), "has not said that it has room"),
         ((DisksDescribed(THREE, EPOCH, error="no answer"), size_of(7_000)), "has not said that it has room"),

@@ -23,6 +23,7 @@ from controller.core.progress.blockers import Outages, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
+from controller.core.scheduling.log_dir_questions import REPLICAS_A_SECOND
 from controller.core.stage import Stage, stage
 from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
@@ -35,7 +36,6 @@ from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 PACE_S = 1.0
 SLOWEST_PACE_S = 60.0
 MOVES_A_SECOND = 1_000
-REPLICAS_A_SECOND = 20_000  # to answer for one log, a broker examines them all
 GIVEN_UP_AFTER_S = 60.0
 
 

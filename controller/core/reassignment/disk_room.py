@@ -16,18 +16,17 @@ from msgspec import Struct, field
 from controller.core.messages.effects import DescribeDisks
 from controller.core.messages.events import Alarm, Directory, DisksDescribed, ReplicaSize
 from controller.core.messages.outbox import Outbox
+from controller.core.scheduling.log_dir_questions import GIVEN_UP_S, REPLICAS_A_SECOND, Question
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition
 
 AT_ONCE = 1_000
 """For so many moves that copy to a broker it is asked what it has of them; the others count in full."""
 AGAIN_S = 30.0
-REPLICAS_A_SECOND = 20_000  # to answer, a broker examines all of them
 COUNTS_S = 120.0
 """For so long what a broker has said counts, from when it was asked."""
 AWAITED_S = 10.0
 """For so long nothing begins to a broker that is asked for the first time, whatever is said of what is not known."""
-GIVEN_UP_S = 60.0
 NOT_YET = "it has not answered yet"
 
 Bytes = dict[TopicPartition, int | None]
@@ -38,21 +37,13 @@ class AskForRoom(Alarm, frozen=True):
     """It is time to ask brokers for their room, or what they said counts no longer."""
 
 
-class _Question(Struct, frozen=True):
-    """What a broker has been asked, in which of its lives, and when."""
-
-    epoch: BrokerEpoch
-    asked_at: float
-    partitions: tuple[TopicPartition, ...]
-
-
 class _Disks(Struct, eq=False):
     """One broker's disks.
 
     Shape:
         `least` is the directory with the least to spare for a percentage. `waiting` counts the moves that wait to copy
-        there. `ended` since the last question, and `ended_before` it, may
-        be in no answer yet. `bytes` is the sum of these and of what is `coming`, `unknown` how many are not in it.
+        there. `ended` since the last question, and `ended_before` it, may be in no answer yet. `bytes` is the sum of
+        these and of what is `coming`, `unknown` how many are not in it.
     """
 
     epoch: BrokerEpoch | None = None
@@ -62,7 +53,7 @@ class _Disks(Struct, eq=False):
     error: str = ""
     waiting: int = 0
     waiting_since: float | None = None
-    question: _Question | None = None
+    question: Question | None = None
     next_at: float = -inf
     has: dict[TopicPartition, int] = field(default_factory=dict)
     coming: Bytes = field(default_factory=dict)
@@ -276,7 +267,7 @@ class DiskRoom:
         if held is None or disks.question is not None or out.now < disks.next_at:
             return
         some = tuple(sorted(islice(disks.coming, AT_ONCE)))
-        disks.epoch, disks.question = held.epoch, _Question(held.epoch, out.now, some)
+        disks.epoch, disks.question = held.epoch, Question(held.epoch, out.now, some)
         disks.next_at = out.now + AGAIN_S + self._cluster.replica_counts.get(broker, 0) / REPLICAS_A_SECOND
         for at in tuple(disks.ended):
             disks.add(disks.ended_before, at, disks.take(disks.ended, at))

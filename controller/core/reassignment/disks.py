@@ -49,7 +49,7 @@ class Disks:
         return was_on != self.are_waited_for
 
     def before(self, at: TopicPartition, places: Places) -> Places:
-        """What a move must wait for that takes room at these places: nothing where nobody receives."""
+        """The disks that a move must wait for, given the places where it takes room; none if it copies nothing."""
         if not self.are_waited_for:
             return ()
         size_bytes = self._size_of(at)

@@ -66,20 +66,20 @@ def places_of(assignment: Assignment, state: PartitionState | None, racks: Mappi
     return (THE_CLUSTER, *into, *rack, *out)
 
 
-Taken = Callable[[TopicPartition, Places, Places], None]
+Changed = Callable[[TopicPartition, Places, Places], None]
 
 
 class Room:
     """The places of moves in flight, and of those decided whose transaction has no outcome yet."""
 
     def __init__(
-        self, settings: MachineSettings, freed: Callable[[Place], None], taken: Taken = lambda *_: None
+        self, settings: MachineSettings, freed: Callable[[Place], None], changed: Changed = lambda *_: None
     ) -> None:
-        """Begin with nothing in flight; `freed` is called with each place that has room again, `taken` when the places
-        of a partition have changed: with those in flight, and those kept for it.
+        """Begin with nothing in flight; `freed` is called with each place that has room again, `changed` when the
+        places of a partition have changed: with those in flight, and those kept for it.
         """
         self._freed = freed
-        self._told = taken
+        self._changed = changed
         self._in_flight: dict[TopicPartition, Places] = {}
         self._reserved: dict[TopicPartition, Places] = {}
         # The places of the one move that collects them, and whether it has them.
@@ -187,12 +187,15 @@ class Room:
         for place in before:
             if place not in after:
                 self._leave(place)
-        self._told(at, self.in_flight(at), self._reserved.get(at, NOWHERE))
+        self._tell(at)
 
     def tell_all(self) -> None:
-        """Call `taken` with all partitions that have places."""
+        """Call `changed` with all partitions that have places."""
         for at in tuple({**self._in_flight, **self._reserved}):
-            self._told(at, self.in_flight(at), self._reserved.get(at, NOWHERE))
+            self._tell(at)
+
+    def _tell(self, at: TopicPartition) -> None:
+        self._changed(at, self.in_flight(at), self._reserved.get(at, NOWHERE))
 
     def _leave(self, place: Place) -> None:
         was_full = self.is_full(place)

@@ -138,7 +138,8 @@ class Turns:
     def may_begin(self, at: TopicPartition, places: Places) -> bool:
         """Whether a move may begin that is not in flight; one that may not loses its turn.
 
-        A move that was not called may begin only if no other stands in a line, no order is set, and nobody is asked.
+        A move that was not called may begin only if no other stands in a line, no order is set, and its size does not
+        matter.
         """
         is_called = at in self.called
         if is_called:
@@ -309,8 +310,7 @@ class Turns:
     def figures(self) -> dict[str, float]:
         """How many moves wait, and for what."""
         aside, is_paused = len(self.aside) + len(self.called), self._cluster.pause is not None
-        sizes = Counter(self._light.sizes)
-        sizes += Counter(self._lines.sizes)
+        sizes = Counter(self._lines.sizes) + Counter(self._light.sizes)
         for place, is_shut in self.obstacles.disks.shut(self._lines.sizes):
             if not is_shut:
                 sizes[THE_CLUSTER] += sizes.pop(place)

@@ -9,39 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from msgspec import Struct
-
 from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.events import Alarm, LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.quantities import size, span
+from controller.core.scheduling.log_dir_questions import GIVEN_UP_S, REPLICAS_A_SECOND, Question
 from controller.core.settings import LARGE, SMALL
 from controller.core.turn.shared import Shared
-from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition
+from zk_layout.ids import BrokerId, TopicPartition
 
 KIND = "unknown sizes"
 AT_ONCE = 1_000
 """For how many partitions a broker is asked at once; as many are taken up in a turn whose time has come."""
 PACE_S = 1.0
-REPLICAS_A_SECOND = 20_000  # to answer for one log, a broker examines them all
 AGAIN_S = 600.0
 """After this time a broker is asked again for what it has said."""
 RETRIED_S = 60.0
 AWAITED_S = 10.0
 """For so long no move that copies begins while sizes are asked for the first time: an answer may say which is next."""
-GIVEN_UP_S = 60.0
 
 
 class AskForSizes(Alarm, frozen=True):
     """It is time to ask for sizes, or to wait for them no longer."""
-
-
-class _Question(Struct, frozen=True):
-    """What a broker has been asked, in which of its lives, and when."""
-
-    epoch: BrokerEpoch
-    asked_at: float
-    partitions: tuple[TopicPartition, ...]
 
 
 class WaitingSizes:
@@ -60,7 +49,7 @@ class WaitingSizes:
         # Who is asked for what, or is to be; a broker has one question at a time.
         self._asked: dict[TopicPartition, BrokerId] = {}
         self._to_ask: dict[BrokerId, dict[TopicPartition, None]] = {}
-        self._questions: dict[BrokerId, _Question] = {}
+        self._questions: dict[BrokerId, Question] = {}
         self._next_at: dict[BrokerId, float] = {}
         self._silent: dict[BrokerId, None] = {}
         # What is asked for the first time, and since when there is any.
@@ -233,7 +222,7 @@ class WaitingSizes:
             del to_ask[at]
         if not to_ask:
             del self._to_ask[broker]
-        self._questions[broker] = _Question(held.epoch, out.now, some)
+        self._questions[broker] = Question(held.epoch, out.now, some)
         self._next_at[broker] = out.now + PACE_S + self._cluster.replica_counts.get(broker, 0) / REPLICAS_A_SECOND
         out.add(DescribeLogDirs(broker, held.epoch, held.registration, some, is_of_waiting=True))
 

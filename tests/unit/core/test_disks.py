@@ -7,8 +7,9 @@ import pytest
 from controller.core.messages.effects import DescribeDisks, DescribeLogDirs, Effect
 from controller.core.messages.events import Directory, DisksDescribed
 from controller.core.reassignment import disk_room
-from controller.core.reassignment.disk_room import AGAIN_S, AWAITED_S, COUNTS_S, GIVEN_UP_S
+from controller.core.reassignment.disk_room import AGAIN_S, AWAITED_S, COUNTS_S
 from controller.core.reassignment.disks import rounded_up
+from controller.core.scheduling.log_dir_questions import GIVEN_UP_S
 from tests.unit.core.test_move_queue import FOLDER, LEGACY, moving, waiting
 from tests.unit.traps.play import Play, some
 from zk_layout.ids import BrokerId
@@ -35,25 +36,21 @@ def held_up(play: Play) -> tuple[str, ...]:
 class Watched:
     """A play in which questions about disks are kept, and answered only if that is wanted."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *commands: str, setting: str = TEN, topic: str = TOPIC) -> None:
+    def __init__(self, *commands: str, setting: str = TEN, topic: str = TOPIC) -> None:
         self.play = told(setting=setting, topic=topic)
         self.asked: list[DescribeDisks] = []
         self.sizes_asked: list[DescribeLogDirs] = []
         self.are_held = False
-        theatre = self.play.theatre
-        carry_out = theatre._carry_out_one
-
-        def watch(effect: Effect) -> None:
-            if isinstance(effect, DescribeLogDirs) and effect.is_of_waiting:
-                self.sizes_asked.append(effect)
-            if isinstance(effect, DescribeDisks):
-                self.asked.append(effect)
-                if self.are_held:
-                    return
-            carry_out(effect)
-
-        monkeypatch.setattr(theatre, "_carry_out_one", watch)
+        self.play.theatre.is_held = self._is_held
         self.play.do(*commands)
+
+    def _is_held(self, effect: Effect) -> bool:
+        if isinstance(effect, DescribeLogDirs) and effect.is_of_waiting:
+            self.sizes_asked.append(effect)
+        if not isinstance(effect, DescribeDisks):
+            return False
+        self.asked.append(effect)
+        return self.are_held
 
     def brokers(self) -> list[int]:
         """Who was asked since the last call."""
@@ -154,10 +151,8 @@ def test_what_ends_takes_room_until_the_broker_has_said_how_much_it_has_after_th
     assert moving(play) == [1]
 
 
-def test_what_ends_between_a_question_and_its_answer_takes_room_until_the_next_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watched = Watched(monkeypatch, f"disks 3 /a=1000000/{JUST}")
+def test_what_ends_between_a_question_and_its_answer_takes_room_until_the_next_answer() -> None:
+    watched = Watched(f"disks 3 /a=1000000/{JUST}")
     play = watched.play
     play.do("ask reassign orders-0 to=3,2 orders-1 to=3,2", "time +1s")
     assert moving(play) == [0]
@@ -261,8 +256,8 @@ def test_one_that_waits_for_disks_collects_no_room_from_others() -> None:
     assert len(begun) == 35
 
 
-def test_without_the_setting_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "disks 3 /a=1000000/0", setting="set moves_at_once=1")
+def test_without_the_setting_nobody_is_asked() -> None:
+    watched = Watched("disks 3 /a=1000000/0", setting="set moves_at_once=1")
 
     watched.play.do("ask reassign orders-0 to=3,2 orders-1 to=3,2", "time +600s")
 
@@ -283,10 +278,8 @@ def test_where_a_broker_does_not_say_it_moves_wait_or_begin_as_the_setting_says(
     assert some(lines, "(moves held up) waiting moves begin again")
 
 
-def test_nothing_begins_before_brokers_and_leaders_were_asked_also_where_moves_need_not_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watched = Watched(monkeypatch, BEGIN, "elect 101")
+def test_nothing_begins_before_brokers_and_leaders_were_asked_also_where_moves_need_not_wait() -> None:
+    watched = Watched(BEGIN, "elect 101")
     watched.are_held = True
 
     watched.play.do("ask reassign orders-0 to=3,2", f"time +{AWAITED_S - 1}s")
@@ -306,8 +299,8 @@ def test_leaders_are_asked_first_also_where_brokers_have_said_how_much_room_they
     assert (moving(play), waiting(play)) == ([], {1: [3, 2]})
 
 
-def test_an_answer_that_comes_in_time_counts_where_moves_need_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, BEGIN, "elect 101")
+def test_an_answer_that_comes_in_time_counts_where_moves_need_not_wait() -> None:
+    watched = Watched(BEGIN, "elect 101")
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2", "time +1s")
 
@@ -375,8 +368,8 @@ def test_moves_of_a_former_leader_make_a_broker_unknown_until_their_size_is() ->
 # ---- who is asked ---------------------------------------------------------------------------------------------
 
 
-def test_only_receivers_of_what_waits_are_asked_and_again_only_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "disks 3 /a=1000000/0")
+def test_only_receivers_of_what_waits_are_asked_and_again_only_while_it_waits() -> None:
+    watched = Watched("disks 3 /a=1000000/0")
 
     watched.play.do("ask reassign orders-0 to=3,2 orders-1 to=4,2", f"time +{AGAIN_S - 1}s")
     assert sorted(watched.brokers()) == [3, 4]
@@ -389,8 +382,8 @@ def test_only_receivers_of_what_waits_are_asked_and_again_only_while_it_waits(mo
     assert watched.brokers() == []
 
 
-def test_an_old_broker_is_not_asked_more_often_where_moves_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "disks 3", "ask reassign orders-0 to=3,2", "time +1s")
+def test_an_old_broker_is_not_asked_more_often_where_moves_come_and_go() -> None:
+    watched = Watched("disks 3", "ask reassign orders-0 to=3,2", "time +1s")
     assert watched.brokers() == [3]
 
     for _ in range(5):
@@ -402,8 +395,8 @@ def test_an_old_broker_is_not_asked_more_often_where_moves_come_and_go(monkeypat
     assert 3 not in watched.brokers()
 
 
-def test_a_broker_is_asked_with_what_copies_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, f"disks 3 /a=1000000/{JUST + MOVE}")
+def test_a_broker_is_asked_with_what_copies_to_it() -> None:
+    watched = Watched(f"disks 3 /a=1000000/{JUST + MOVE}")
     watched.play.do("ask reassign orders-0 to=3,2 orders-1 to=3,2 orders-2 to=3,2", "time +1s")
     watched.asked.clear()
 
@@ -416,7 +409,7 @@ def test_of_very_many_moves_a_broker_is_asked_about_some_and_the_others_count_in
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(disk_room, "AT_ONCE", 1)
-    watched = Watched(monkeypatch, f"disks 3 /a=1000000/{JUST + MOVE}")
+    watched = Watched(f"disks 3 /a=1000000/{JUST + MOVE}")
     watched.play.do("ask reassign orders-0 to=3,2 orders-1 to=3,2 orders-2 to=3,2", "time +1s")
 
     watched.play.do(f"sizes orders-0 3={MOVE}", f"sizes orders-1 3={MOVE}", f"disks 3 /a=1000000/{JUST}")
@@ -426,8 +419,8 @@ def test_of_very_many_moves_a_broker_is_asked_about_some_and_the_others_count_in
     assert moving(watched.play) == [0, 1], "one of both is taken for what is still to come"
 
 
-def test_what_was_said_counts_for_its_time_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "adjust moves_into_broker=1", "ask reassign orders-0 to=3,2 orders-1 to=3,2")
+def test_what_was_said_counts_for_its_time_and_no_longer() -> None:
+    watched = Watched("adjust moves_into_broker=1", "ask reassign orders-0 to=3,2 orders-1 to=3,2")
     watched.are_held = True
     watched.play.do(f"time +{COUNTS_S - 10}s", "isr orders-0 1,2,3", "time +1s")
     assert moving(watched.play) == [1]
@@ -449,8 +442,8 @@ def test_a_broker_that_stops_answering_is_believed_for_a_while_and_asked_again()
     assert moving(play) == [1]
 
 
-def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch)
+def test_an_answer_that_never_comes_is_given_up() -> None:
+    watched = Watched()
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2", f"time +{GIVEN_UP_S - 1}s")
     assert watched.brokers() == [3]
@@ -461,10 +454,8 @@ def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert (watched.brokers(), moving(watched.play)) == ([3], [0])
 
 
-def test_a_broker_that_restarts_is_asked_anew_and_its_former_answer_counts_for_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watched = Watched(monkeypatch)
+def test_a_broker_that_restarts_is_asked_anew_and_its_former_answer_counts_for_nothing() -> None:
+    watched = Watched()
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2", "time +1s")
     (asked,) = watched.asked
@@ -475,8 +466,8 @@ def test_a_broker_that_restarts_is_asked_anew_and_its_former_answer_counts_for_n
     assert moving(watched.play) == []
 
 
-def test_what_a_broker_said_before_it_restarted_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "adjust moves_into_broker=1", "ask reassign orders-0 to=3,2 orders-1 to=3,2")
+def test_what_a_broker_said_before_it_restarted_counts_for_nothing() -> None:
+    watched = Watched("adjust moves_into_broker=1", "ask reassign orders-0 to=3,2 orders-1 to=3,2")
     watched.are_held = True
 
     watched.play.do("time +1s", "broker 3 bounces", "time +1s", "isr orders-0 1,2,3", "time +1s")
@@ -484,8 +475,8 @@ def test_what_a_broker_said_before_it_restarted_counts_for_nothing(monkeypatch: 
     assert moving(watched.play) == []
 
 
-def test_a_successor_asks_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "disks 3 /a=1000000/0", "ask reassign orders-0 to=3,2", "time +1s")
+def test_a_successor_asks_anew() -> None:
+    watched = Watched("disks 3 /a=1000000/0", "ask reassign orders-0 to=3,2", "time +1s")
     watched.brokers()
 
     watched.play.do("elect 101", "time +1s")

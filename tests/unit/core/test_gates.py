@@ -300,24 +300,25 @@ def test_a_child_of_the_folder_waits_there() -> None:
     assert moving(play) == [0]
 
 
-def test_an_entry_begins_that_was_found_before_it_was_known_whether_the_cluster_is_healthy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_entry_begins_that_was_found_before_it_was_known_whether_the_cluster_is_healthy() -> None:
     play, entry = gated(), '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
     theatre, withheld = play.theatre, list[Effect]()
-    carry_out = theatre._carry_out_one
 
-    def withhold(effect: Effect) -> None:
+    def withhold(effect: Effect) -> bool:
         is_of_settings = isinstance(effect, Read) and TopicConfigAddress(TopicName("sales")) in effect.addresses
-        withheld.append(effect) if is_of_settings else carry_out(effect)
+        if is_of_settings and not has_waited:
+            withheld.append(effect)
+        return is_of_settings and not has_waited
 
-    monkeypatch.setattr(theatre, "_carry_out_one", withhold)
+    has_waited = False
+    theatre.is_held = withhold
     play.do("isr sales-0 1,2", f"znode {LEGACY} {entry}")
     assert withheld
     assert moving(play) == []
 
+    has_waited = True
     for effect in withheld:
-        carry_out(effect)
+        theatre._carry_out_one(effect)
     theatre.run()
     play.do("time +5s")
 

@@ -8,7 +8,8 @@ from controller.core.messages.effects import DescribeLogDirs, Effect
 from controller.core.messages.events import LogDirsDescribed, ReplicaSize
 from controller.core.messages.requests import ListReassignments
 from controller.core.reassignment import waiting_sizes
-from controller.core.reassignment.waiting_sizes import AGAIN_S, AWAITED_S, GIVEN_UP_S, RETRIED_S
+from controller.core.reassignment.waiting_sizes import AGAIN_S, AWAITED_S, RETRIED_S
+from controller.core.scheduling.log_dir_questions import GIVEN_UP_S
 from tests.unit.core.test_move_order import begun, moving
 from tests.unit.core.test_move_queue import LEGACY, ONE
 from tests.unit.traps.play import Play, some
@@ -23,22 +24,18 @@ ALL = "ask reassign orders-0 to=3,2 orders-1 to=3,2 orders-2 to=3,1"
 class Watched:
     """A play in which questions about moves that wait are kept, and answered only if that is wanted."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *commands: str, order: str = SMALL, topic: str = TOPIC) -> None:
+    def __init__(self, *commands: str, order: str = SMALL, topic: str = TOPIC) -> None:
         self.play = Play(ONE, order, "brokers 1,2,3,4", topic, "elect")
         self.asked: list[DescribeLogDirs] = []
         self.are_held = False
-        theatre = self.play.theatre
-        carry_out = theatre._carry_out_one
-
-        def watch(effect: Effect) -> None:
-            if isinstance(effect, DescribeLogDirs) and effect.is_of_waiting:
-                self.asked.append(effect)
-                if self.are_held:
-                    return
-            carry_out(effect)
-
-        monkeypatch.setattr(theatre, "_carry_out_one", watch)
+        self.play.theatre.is_held = self._is_held
         self.play.do(*commands)
+
+    def _is_held(self, effect: Effect) -> bool:
+        if not (isinstance(effect, DescribeLogDirs) and effect.is_of_waiting):
+            return False
+        self.asked.append(effect)
+        return self.are_held
 
     def numbers(self) -> list[tuple[int, list[int]]]:
         """Who was asked for which partitions since the last call."""
@@ -148,22 +145,22 @@ def test_the_order_counts_at_once_when_it_is_changed() -> None:
 # ---- who is asked ---------------------------------------------------------------------------------------------
 
 
-def test_only_leaders_of_what_waits_are_asked_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_only_leaders_of_what_waits_are_asked_each_once() -> None:
+    watched = Watched(*SIZES)
     watched.play.do("ask reassign orders-0 to=3,2 orders-1 to=3,2", "time +60s")
 
     assert watched.numbers() == [(1, [0, 1])]
 
 
 @pytest.mark.parametrize("order", ["set moves_order=[]", 'set moves_order=["round-robin","weight","min-isr"]'])
-def test_without_an_order_by_size_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
-    watched = Watched(monkeypatch, *SIZES, ALL, "time +60s", order=order)
+def test_without_an_order_by_size_nobody_is_asked(order: str) -> None:
+    watched = Watched(*SIZES, ALL, "time +60s", order=order)
 
     assert watched.asked == []
 
 
-def test_what_copies_nothing_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, "adjust changes_a_second=1", *SIZES)
+def test_what_copies_nothing_is_not_asked_for() -> None:
+    watched = Watched("adjust changes_a_second=1", *SIZES)
 
     watched.play.do("ask reassign orders-0 to=2,1 orders-1 to=2,1 orders-2 to=1,2", "time +60s")
 
@@ -175,7 +172,7 @@ def test_many_are_asked_for_some_at_a_time_and_not_faster_than_a_broker_is_to_be
 ) -> None:
     monkeypatch.setattr(waiting_sizes, "AT_ONCE", 2)
     topic = "topic orders " + " ".join(f"{n}=1,2" for n in range(5))
-    watched = Watched(monkeypatch, *(f"sizes orders-{n} 1={9 - n}" for n in range(5)), topic=topic)
+    watched = Watched(*(f"sizes orders-{n} 1={9 - n}" for n in range(5)), topic=topic)
 
     watched.play.do("ask reassign " + " ".join(f"orders-{n} to=3,2" for n in range(5)))
     assert watched.numbers() == [(1, [0, 1])]
@@ -190,10 +187,8 @@ def test_many_are_asked_for_some_at_a_time_and_not_faster_than_a_broker_is_to_be
     assert moving(watched.play) == ["orders-4"]
 
 
-def test_a_broker_that_is_slow_has_one_question_at_a_time_and_holds_others_up_for_some_seconds_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_a_broker_that_is_slow_has_one_question_at_a_time_and_holds_others_up_for_some_seconds_only() -> None:
+    watched = Watched(*SIZES)
     watched.are_held = True
 
     watched.play.do("ask reassign orders-0 to=3,2", "ask reassign orders-1 to=3,2", f"time +{AWAITED_S - 1}s")
@@ -206,8 +201,8 @@ def test_a_broker_that_is_slow_has_one_question_at_a_time_and_holds_others_up_fo
     assert watched.numbers() == [(1, [1])]
 
 
-def test_others_go_first_while_a_slow_broker_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_others_go_first_while_a_slow_broker_is_asked() -> None:
+    watched = Watched(*SIZES)
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2 orders-2 to=3,1")
     slow, other = watched.asked
@@ -221,8 +216,8 @@ def test_others_go_first_while_a_slow_broker_is_asked(monkeypatch: pytest.Monkey
     assert watched.play.figures()["waiting_moves_without_size"] == 0
 
 
-def test_what_was_said_is_asked_for_again_after_a_while_and_counts_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES, ALL)
+def test_what_was_said_is_asked_for_again_after_a_while_and_counts_until_then() -> None:
+    watched = Watched(*SIZES, ALL)
     assert watched.numbers() == [(1, [0, 1]), (2, [2])]
     said_at = watched.play.figures()["waiting_moves_oldest_size_timestamp_seconds"]
     watched.play.do("sizes orders-2 2=9000000", f"time +{AGAIN_S - 1}s")
@@ -237,8 +232,8 @@ def test_what_was_said_is_asked_for_again_after_a_while_and_counts_until_then(mo
     assert begun(watched.play) == ["orders-1", "orders-0", "orders-2"]
 
 
-def test_a_broker_that_says_nothing_is_named_once_and_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_a_broker_that_says_nothing_is_named_once_and_asked_again_later() -> None:
+    watched = Watched(*SIZES)
     watched.play.theatre.mute[BrokerId(1)] = None
 
     lines = watched.play.do(ALL)
@@ -255,9 +250,9 @@ def test_a_broker_that_says_nothing_is_named_once_and_asked_again_later(monkeypa
     assert watched.numbers() == [(1, [0, 1])]
 
 
-def test_a_partition_without_a_leader_is_asked_for_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_without_a_leader_is_asked_for_once_it_has_one() -> None:
     topic = "topic orders 0=4 1=1,2 2=2,1"
-    watched = Watched(monkeypatch, *SIZES[1:], "sizes orders-0 4=500", "broker 4 dies", "time +1s", topic=topic)
+    watched = Watched(*SIZES[1:], "sizes orders-0 4=500", "broker 4 dies", "time +1s", topic=topic)
     watched.play.do("ask reassign orders-0 to=3,4 orders-1 to=3,2 orders-2 to=3,1")
     assert watched.numbers() == [(1, [1]), (2, [2])]
     assert moving(watched.play) == ["orders-1"]
@@ -267,8 +262,8 @@ def test_a_partition_without_a_leader_is_asked_for_once_it_has_one(monkeypatch: 
     assert watched.numbers() == [(4, [0])]
 
 
-def test_an_answer_of_a_former_life_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_an_answer_of_a_former_life_does_not_count() -> None:
+    watched = Watched(*SIZES)
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2")
     (asked,) = watched.asked
@@ -279,8 +274,8 @@ def test_an_answer_of_a_former_life_does_not_count(monkeypatch: pytest.MonkeyPat
     assert watched.play.figures()["waiting_moves_without_size"] == 1 - len(moving(watched.play))
 
 
-def test_an_answer_about_moves_under_way_is_none_about_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES)
+def test_an_answer_about_moves_under_way_is_none_about_what_waits() -> None:
+    watched = Watched(*SIZES)
     watched.are_held = True
     watched.play.do("ask reassign orders-0 to=3,2")
     (asked,) = watched.asked
@@ -307,8 +302,8 @@ def test_an_answer_about_what_waits_is_none_about_moves_under_way() -> None:
     assert leader in progress._asked
 
 
-def test_a_successor_asks_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, *SIZES, ALL)
+def test_a_successor_asks_anew() -> None:
+    watched = Watched(*SIZES, ALL)
     watched.numbers()
 
     watched.play.do("elect 101", "time +1s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from controller.core.messages.effects import Effect, Measured, Read, Recorded, Tell
 from controller.core.state.cluster import ClusterState
 from tests.scenarios.commands import obey
@@ -11,7 +13,11 @@ from zk_layout.facts import Fact, present
 
 
 class Stage(Theatre):
-    """Keeps what brokers are told, as it was told, what was to be read, what the audit trail tells, and figures."""
+    """Keeps what brokers are told, as it was told, what was to be read, what the audit trail tells, and figures.
+
+    Shape:
+        An effect for which `is_held` is true is not carried out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,12 +25,15 @@ class Stage(Theatre):
         self.reads: list[Read] = []
         self.recorded: list[Recorded] = []
         self.measured: list[Measured] = []
+        self.is_held: Callable[[Effect], bool] = _never
 
     def _obey(self, tell: Tell) -> None:
         self.sent.append(tell)
         super()._obey(tell)
 
     def _carry_out_one(self, effect: Effect) -> None:
+        if self.is_held(effect):
+            return
         if isinstance(effect, Read):
             self.reads.append(effect)
         elif isinstance(effect, Recorded):
@@ -32,6 +41,10 @@ class Stage(Theatre):
         elif isinstance(effect, Measured):
             self.measured.append(effect)
         super()._carry_out_one(effect)
+
+
+def _never(_: Effect) -> bool:
+    return False
 
 
 class Play:
