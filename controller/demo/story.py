@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from msgspec import Struct
@@ -65,9 +65,11 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
     if partitions < FEWEST_PARTITIONS:
         narrator.alarm(f"the leader is killed half-way, so there must be {FEWEST_PARTITIONS} partitions or more")
         return FAILED
-    previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    interruption = _Interruption()
+    previous = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        report, farewell = _tell(DemoOptions(kafka_version, partitions, keep), narrator)
+        with interruption:
+            report, farewell = _tell(DemoOptions(kafka_version, partitions, keep), narrator)
     except _Interrupted:
         narrator.alarm("interrupted; everything is stopped")
         return INTERRUPTED
@@ -94,8 +96,25 @@ class _Interrupted(SystemExit):
     """
 
 
-def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    raise _Interrupted(INTERRUPTED)
+class _Interruption:
+    """Raises at a signal; and once more at the end if a library swallowed that, or made another error of it.
+
+    kazoo reports everything raised while it wakes its connection as ConnectionClosedError.
+    """
+
+    def __init__(self) -> None:
+        self._has_come = False
+
+    def __call__(self, _: int, __: FrameType | None) -> NoReturn:
+        self._has_come = True
+        raise _Interrupted(INTERRUPTED)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if self._has_come:
+            raise _Interrupted(INTERRUPTED) from error
 
 
 def _tell(options: DemoOptions, narrator: Narrator) -> tuple[Report, str]:
