@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -52,8 +52,15 @@ class Contender(Protocol):
 class Ours:
     """This daemon, as users run it."""
 
-    def __init__(self, zookeeper: str, directory: Path, profile: Path | None = None, broker_id: int = 901) -> None:
-        """With `profile` it runs under cProfile and is much slower."""
+    def __init__(
+        self,
+        zookeeper: str,
+        directory: Path,
+        profile: Path | None = None,
+        broker_id: int = 901,
+        settings: Mapping[str, object] = {},
+    ) -> None:
+        """With `profile` it runs under cProfile and is much slower. `settings` go before those of every benchmark."""
         self.name = OURS
         self.broker_id, self.port = broker_id, free_port()
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,6 +74,7 @@ class Ours:
             "controller.takeover": "when-vacant",
             "http.port": 0,
             "log.format": "text",
+            **settings,
         }
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         profiling: Sequence[str | Path] = ("-m", "cProfile", "-o", profile) if profile else ()

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from tests.benchmarks.contenders import KAFKA, OURS
-
 BUSY_PROCESSORS = 0.3
 
 
@@ -64,9 +62,9 @@ class Measured(Struct, frozen=True):
         return statistics.median(our_values) / statistics.median(their_values)
 
 
-def unfit(known: Measured, runs: int, *, disturbed: bool) -> str:
+def unfit(known: Measured, contenders: Iterable[str], runs: int, *, disturbed: bool) -> str:
     """Why a case may not be published; empty if it may. With `disturbed` it may although the machine had other work."""
-    for contender in (OURS, KAFKA):
+    for contender in contenders:
         if len(known.of(contender)) < runs:
             return f"{contender} has {len(known.of(contender))} of {runs} runs; measure again, it goes on from there"
     if not disturbed and any(run.is_disturbed for run in known.runs):

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 _MEASURED = ("controller", "zk_layout", "metrics")
 _TIMEOUT_S = 1_200.0
 _KAFKA_HEAP = "4g"
+_WARM = {"controller.standby.warm": "true"}
 
 Measure = Callable[[Stage, Sequence[Contender], float], Any]
 """Measures contenders on a stage, with so many seconds of patience for a quiet machine; returns a result's struct."""
@@ -36,7 +37,7 @@ class Case(Struct, frozen=True):
     Shape:
         `figure` decides who is faster, `besides` are shown beside it. `at_most`: of a quick case, for some figures, the
         largest share of Kafka's that is no failure. `names` are those that it measures, each with so many processes as
-        `contenders` says. With `spoils` a stage serves one run only.
+        `contenders` says. `settings` are those of this controller. With `spoils` a stage serves one run only.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case(Struct, frozen=True):
     besides: tuple[str, ...] = ()
     at_most: Mapping[str, float] = {}
     names: tuple[str, ...] = (OURS, KAFKA)
+    settings: Mapping[str, object] = {}
     contenders: int = 1
     are_leading: bool = False
     spoils: bool = False
@@ -97,21 +99,24 @@ def restart(shape: Shape, at_most: Mapping[str, float] = {}) -> Case:
         "all_know_s",
         ("claimed_s", "vacant_s"),
         at_most,
+        settings=_WARM,
         contenders=2,
     )
 
 
-def killed(shape: Shape, names: tuple[str, ...] = (OURS, KAFKA)) -> Case:
+def killed(shape: Shape, challenge_ms: int = 1000, names: tuple[str, ...] = (OURS, KAFKA)) -> Case:
     """The leading process is killed, and another stands by. Of KRaft, a quorum without brokers and partitions."""
     return Case(
-        f"killed-{shape.partitions}",
-        f"SIGKILL of the leader of {shape.partitions:,} partitions, until every broker knows all",
+        f"killed-{shape.partitions}-{challenge_ms}ms",
+        f"SIGKILL of the leader of {shape.partitions:,} partitions, challenged for {challenge_ms:,} ms, until every "
+        "broker knows all",
         shape,
         partial(_succeeded, signal.SIGKILL),
         "all_know_s",
         ("decides_s", "claimed_s"),
-        contenders=2,
         names=names,
+        settings={**_WARM, "controller.challenge.timeout.ms": challenge_ms},
+        contenders=2,
     )
 
 
@@ -168,7 +173,8 @@ CASES = (
     broker_failed(_SMALL),
     cold(_LARGE),
     restart(_LARGE),
-    killed(_LARGE, (OURS, KAFKA, KRAFT)),
+    killed(_LARGE, names=(OURS, KAFKA, KRAFT)),
+    killed(_LARGE, 300, (OURS, KRAFT)),
     broker_failed(_LARGE),
     moved(Shape(100, 20)),
     moved(Shape(1, 2_000)),
@@ -240,7 +246,7 @@ class _Stages(ExitStack):
         if self._stage is None:
             heap = "6g" if case.shape.partitions > 200_000 else "2g"
             self._stage = self.enter_context(Stage(case.shape, are_leading=case.are_leading, heap=heap))
-        contenders = [_contender(name, self._stage, next(self._numbers)) for _ in range(case.contenders)]
+        contenders = [_contender(name, self._stage, next(self._numbers), case) for _ in range(case.contenders)]
         result = case.measure(self._stage, contenders, patience_s)
         if case.spoils:
             self.close()
@@ -257,10 +263,10 @@ def missing_turns(known: Measured, runs: int, names: Sequence[str]) -> list[tupl
     return [(nth, name) for nth in range(runs) for name in names if nth >= len(known.of(name))]
 
 
-def _contender(name: str, stage: Stage, number: int) -> Contender:
+def _contender(name: str, stage: Stage, number: int, case: Case) -> Contender:
     directory, broker_id = stage.directory / f"contender-{number}", 901 + number
     if name == OURS:
-        return Ours(stage.server.connect, directory, broker_id=broker_id)
+        return Ours(stage.server.connect, directory, broker_id=broker_id, settings=case.settings)
     return Kafkas(stage.server.connect, directory, _KAFKA_HEAP, broker_id=broker_id)
 
 

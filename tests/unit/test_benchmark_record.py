@@ -79,10 +79,10 @@ def test_a_run_beside_other_work_is_disturbed() -> None:
 def test_only_whole_and_undisturbed_cases_are_published() -> None:
     quiet, busy = (run(OURS, 1.0), run(KAFKA, 2.0)), (run(OURS, 1.0, others_s=9.0), run(KAFKA, 2.0))
 
-    assert unfit(Measured("machine", "commit", quiet), 1, disturbed=False) == ""
-    assert "has 1 of 2 runs" in unfit(Measured("machine", "commit", quiet), 2, disturbed=True)
-    assert "had other work" in unfit(Measured("machine", "commit", busy), 1, disturbed=False)
-    assert unfit(Measured("machine", "commit", busy), 1, disturbed=True) == ""
+    assert unfit(Measured("machine", "commit", quiet), (OURS, KAFKA), 1, disturbed=False) == ""
+    assert "has 1 of 2 runs" in unfit(Measured("machine", "commit", quiet), (OURS, KAFKA), 2, disturbed=True)
+    assert "had other work" in unfit(Measured("machine", "commit", busy), (OURS, KAFKA), 1, disturbed=False)
+    assert unfit(Measured("machine", "commit", busy), (OURS, KAFKA), 1, disturbed=True) == ""
 
 
 def test_the_plot_shows_a_case_of_which_both_were_measured() -> None:
