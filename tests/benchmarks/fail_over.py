@@ -14,6 +14,7 @@ from tests.benchmarks.stage import SETTLE_S, Claim, Stage
 
 # While loading a million partitions, a controller is silent for long after its first commands.
 SILENCE_S = 5.0
+_PARTITION_BYTES = 30  # fewer than any version needs for a partition in LeaderAndIsr or UpdateMetadata
 
 
 class FailOver(Struct, frozen=True):
@@ -71,8 +72,11 @@ def finished(stage: Stage, contender: Contender, timeout_s: float, used: Callabl
         TimeoutError: it did not.
     """
     deadline = time.monotonic() + timeout_s
+    # A look at what the brokers have got keeps them from reading, so it must not come while a controller still loads.
+    copies = len(stage.shape.replicas(0)) + stage.shape.brokers
+    least = stage.shape.partitions * copies * _PARTITION_BYTES
     for silence_s in _growing(SILENCE_S):
-        stage.wait_until_silent(contender, silence_s, deadline - time.monotonic())
+        stage.wait_until_silent(contender, silence_s, deadline - time.monotonic(), after_bytes=least)
         after = used()
         heard = stage.fleet.heard()
         if heard.complete_at is not None and heard.led_at is not None:

@@ -27,13 +27,20 @@ from tests.benchmarks.filling import Shape
 from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
 
 _UNDERSTOOD = COMMANDS.keys() | {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS}
+_TELLING = {key.to_bytes(2, "big") for key in (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA)}
+"""How a frame of these requests begins."""
 
 
 class Progress(Struct, frozen=True):
-    """How much has arrived since the last reset; `last_at` is Unix time."""
+    """How much has arrived since the last reset; `last_at` is Unix time.
+
+    Shape:
+        `size_bytes` is that of LeaderAndIsr and UpdateMetadata.
+    """
 
     commands: int
     last_at: float
+    size_bytes: int
 
 
 class Heard(Struct, frozen=True):
@@ -158,7 +165,8 @@ class Fleet:
         return answer
 
     def heard(self) -> Heard:
-        """The commands that arrived; decoded only now, so call this after the measurement."""
+        """The commands that arrived; decoded only now, so that no broker reads meanwhile, for half a minute with a
+        million partitions: call this after the measurement."""
         answer = self._ask("heard")
         assert isinstance(answer, Heard)
         return answer
@@ -276,7 +284,8 @@ def _forget(brokers: Iterable[_Recorder]) -> None:
 
 def _progress(brokers: Iterable[_Recorder]) -> Progress:
     heard = [broker.heard for broker in brokers]
-    return Progress(sum(map(len, heard)), max((h[-1][0] for h in heard if h), default=0.0))
+    size_bytes = sum(len(frame) for frames in heard for _, frame in frames if frame[:2] in _TELLING)
+    return Progress(sum(map(len, heard)), max((h[-1][0] for h in heard if h), default=0.0), size_bytes)
 
 
 def _summary(brokers: list[_Recorder], shape: Shape) -> Heard:

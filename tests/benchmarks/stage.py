@@ -116,13 +116,15 @@ class Stage:
             time.sleep(0.005)
         raise TimeoutError(f"{contender.name} did not claim /controller:\n{contender.process.tail()}")
 
-    def wait_until_silent(self, contender: Contender, for_s: float, timeout_s: float) -> None:
-        """Wait until no command has arrived for a while."""
+    def wait_until_silent(self, contender: Contender, for_s: float, timeout_s: float, *, after_bytes: int = 0) -> None:
+        """Wait until no command has arrived for a while, not counting silence before so much of LeaderAndIsr and
+        UpdateMetadata."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             assert contender.process.is_alive, contender.process.tail(40)
             progress = self.fleet.progress()
-            if progress.commands and time.time() - progress.last_at > for_s:
+            is_heard = progress.commands and progress.size_bytes >= after_bytes
+            if is_heard and time.time() - progress.last_at > for_s:
                 return
             time.sleep(0.5)
         raise TimeoutError(f"{contender.name} is not finished after {timeout_s:g} s:\n{contender.process.tail(40)}")
