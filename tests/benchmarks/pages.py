@@ -22,8 +22,13 @@ _COUNTS = {1: "one run", 2: "two runs", 3: "three runs", 4: "four runs", 5: "fiv
 # What the README tells of a case; the docs have the rest.
 _TOLD: dict[str, tuple[str, ...]] = {
     "cold-100000": ("all_know_s", "peak_mib"),
+    "killed-100000-1000ms": ("all_know_s", "decides_s"),
+    "restart-100000": ("all_know_s", "vacant_s"),
+    "broker-failed-100000": ("all_know_s", "last_update_metadata_s"),
     "moved-100x20": ("settled_s", "processor_s"),
     "moved-1x2000": ("settled_s", "processor_s", "topic_writes"),
+    "removed-200": ("p50_ms", "p99_ms"),
+    "cold-1000000": ("all_know_s", "peak_mib"),
 }
 
 
