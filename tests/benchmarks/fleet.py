@@ -165,8 +165,8 @@ class Fleet:
         return answer
 
     def heard(self) -> Heard:
-        """The commands that arrived; decoded only now, so that no broker reads meanwhile, for half a minute with a
-        million partitions: call this after the measurement."""
+        """The commands that arrived; call this after the measurement. They are decoded only now, and no broker reads
+        meanwhile: for some twenty seconds with a million partitions."""
         answer = self._ask("heard")
         assert isinstance(answer, Heard)
         return answer

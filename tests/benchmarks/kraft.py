@@ -154,6 +154,6 @@ def measure(patience_s: float) -> QuorumSucceeded:
             peak_mib=round(peak_resident_mib(processes[str(successor.port)]), 1),
             used_s={"contender": round(spent.by_process[str(successor.port)], 2)},
             others_s=round(spent.others_s, 2),
-            measured_s=round(spent.at, 2),
+            measured_s=round(spent.at, 3),
             quiet_before=round(quiet, 2),
         )

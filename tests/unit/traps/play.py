@@ -13,7 +13,7 @@ from zk_layout.facts import Fact, present
 
 
 class Stage(Theatre):
-    """Keeps what brokers are told, as it was told, what was to be read, what the audit trail tells, and figures.
+    """Keeps what the controller orders: commands as it sent them, reads, lines of the audit trail, and figures.
 
     Shape:
         An effect for which `is_held` is true is not carried out.
