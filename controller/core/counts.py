@@ -65,11 +65,11 @@ class PartitionCounts(Duty):
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics[name]
             is_blank = not self._moving_since and not any(name in counted.topics for counted in self._every)
-            for number in numbers:
-                held = None if topic.is_queued_for_deletion else topic.partitions[number]
-                if is_blank and held is not None and self._is_unremarkable(held):
-                    continue
-                self._see(TopicPartition(name, number), held, out)
+            passed_over = changes.at_rest.get(name, {}) if is_blank else {}
+            for number in numbers if len(passed_over) < len(numbers) else ():
+                if number not in passed_over:
+                    held = None if topic.is_queued_for_deletion else topic.partitions[number]
+                    self._see(TopicPartition(name, number), held, out)
         for name, gone in changes.gone_topics.items():
             if name not in self._cluster.topics:
                 self._forget(name, gone)
@@ -77,16 +77,6 @@ class PartitionCounts(Duty):
             for number in gone.partitions:
                 at = TopicPartition(name, number)
                 self._see(at, self._cluster.partition(at), out)
-
-    def _is_unremarkable(self, held: Partition) -> bool:
-        """Whether it certainly counts nowhere: a quick check for the many partitions that a term sees first."""
-        state, assignment, cluster = held.state, held.assignment, self._cluster
-        replicas = assignment.replicas
-        if state is None or not replicas or assignment.adding or assignment.removing or cluster.offline_replicas:
-            return False
-        leader = state.leader
-        is_led = leader == replicas[0] and leader in cluster.brokers and leader not in cluster.controllers
-        return is_led and len(state.isr) >= len(replicas)
 
     def _see(self, at: TopicPartition, held: Partition | None, out: Outbox) -> None:
         if held is None or not held.assignment.replicas:

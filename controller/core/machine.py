@@ -20,6 +20,7 @@ from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
+from controller.core.turn.at_rest import at_rest
 from controller.core.turn.duty import Duty, overriding
 from controller.core.turn.event_queue import EventQueue
 from controller.core.turn.intake import Intake
@@ -123,6 +124,7 @@ class Machine:
             duty.retract(changes, out)
         for duty in self._amending:
             duty.amend(changes, out)
+        changes.at_rest = at_rest(changes, self._cluster)
         for duty in self._following:
             duty.follow(changes, out)
         if not changes.unseen:

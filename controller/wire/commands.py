@@ -32,7 +32,7 @@ from controller.core.messages.events import Acknowledged
 from controller.wire.acknowledgements import decode_acknowledgement
 from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.frames import RequestHeader, encode_request_header
-from controller.wire.partition_bytes import PartitionPacking
+from controller.wire.partition_bytes import PartitionPacking, Tails
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
@@ -81,8 +81,9 @@ class CommandEncoder:
             is_flexible=is_flexible(ApiKey.UPDATE_METADATA, protocol.update_metadata),
         )
         self._has_recovery_state = protocol.leader_and_isr >= 6
-        self._existing_tail = self._leader_and_isr_tail((), (), is_new=False, recovery_state=0)
-        self._online_tail = self._packing.array(0) + self._packing.no_tags
+        self._tails_of_existing = self._leader_and_isr_tails(is_new=False)
+        self._tails_of_new = self._leader_and_isr_tails(is_new=True)
+        self._tails_of_metadata = Tails(self._packing.int32s(()) + self._packing.no_tags, self._tail_of_metadata)
         self._shared: dict[int, tuple[UpdateMetadata, bytes]] = {}
         self._shared_bytes = 0
         self._last_brokers: tuple[tuple[LiveBroker, ...], bytes] = ((), self._pack_brokers(()))
@@ -165,7 +166,7 @@ class CommandEncoder:
     def _leader_and_isr(self, command: LeaderAndIsr) -> bytes:
         packing, version = self._packing, self._protocol.leader_and_isr
         pieces = packing.topic_states(
-            ((command.partitions, self._tail_of_existing), (command.new, self._tail_of_new)),
+            ((command.partitions, self._tails_of_existing), (command.new, self._tails_of_new)),
             with_ids=version >= 5,
         )
         if version >= 5:
@@ -185,25 +186,15 @@ class CommandEncoder:
     def _endpoint(self, broker: LiveBroker) -> Endpoint | None:
         return next((e for e in broker.endpoints if e.listener == self._listener), None)
 
-    def _tail_of_existing(self, view: PartitionView) -> bytes:
-        if view.adding or view.removing or view.leader_recovery_state:
-            return self._leader_and_isr_tail(
-                view.adding, view.removing, is_new=False, recovery_state=view.leader_recovery_state
-            )
-        return self._existing_tail
-
-    def _tail_of_new(self, view: PartitionView) -> bytes:
-        return self._leader_and_isr_tail(
-            view.adding, view.removing, is_new=True, recovery_state=view.leader_recovery_state
-        )
-
-    def _leader_and_isr_tail(
-        self, adding: tuple[int, ...], removing: tuple[int, ...], *, is_new: bool, recovery_state: int
-    ) -> bytes:
+    def _leader_and_isr_tails(self, *, is_new: bool) -> Tails:
         packing = self._packing
-        recovery = recovery_state.to_bytes(1, "big", signed=True) if self._has_recovery_state else b""
-        new = b"\1" if is_new else b"\0"
-        return packing.int32s(adding) + packing.int32s(removing) + new + recovery + packing.no_tags
+        has_recovery_state, new = self._has_recovery_state, b"\1" if is_new else b"\0"
+
+        def tail(adding: tuple[int, ...], removing: tuple[int, ...], recovery_state: int) -> bytes:
+            recovery = recovery_state.to_bytes(1, "big", signed=True) if has_recovery_state else b""
+            return packing.int32s(adding) + packing.int32s(removing) + new + recovery + packing.no_tags
+
+        return Tails(tail((), (), 0), lambda view: tail(view.adding, view.removing, view.leader_recovery_state))
 
     def _shared_update_metadata(self, command: UpdateMetadata) -> bytes:
         known = self._shared.get(id(command))
@@ -220,7 +211,7 @@ class CommandEncoder:
     def _update_metadata(self, command: UpdateMetadata) -> bytes:
         packing, version = self._packing, self._protocol.update_metadata
         pieces = packing.topic_states(
-            ((command.partitions, self._tail_of_metadata),),
+            ((command.partitions, self._tails_of_metadata),),
             with_ids=version >= 7,
         )
         pieces += (self._brokers_bytes(command.brokers), packing.no_tags)
@@ -257,9 +248,7 @@ class CommandEncoder:
         )
 
     def _tail_of_metadata(self, view: PartitionView) -> bytes:
-        if view.offline:
-            return self._packing.int32s(view.offline) + self._packing.no_tags
-        return self._online_tail
+        return self._packing.int32s(view.offline) + self._packing.no_tags
 
     def _stop_replica(self, command: StopReplica, version: int) -> list[bytes]:
         if version >= 3:

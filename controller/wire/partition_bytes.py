@@ -9,16 +9,18 @@ Source: Kafka's LeaderAndIsrRequest.json and UpdateMetadataRequest.json.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec import Struct
 
 from controller.core.messages.commands import PartitionView
 from controller.wire.cursor import int32s_layout
 from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes
-from zk_layout.ids import TopicId, TopicName
+from zk_layout.ids import TopicName
 
 MOST_REMEMBERED = 200_000
 _TOPIC = attrgetter("topic")
@@ -35,45 +37,57 @@ def _legacy_head(isr: int, replicas: int) -> struct.Struct:
     return struct.Struct(f">4ii{isr}iii{replicas}i")
 
 
-Tail = Callable[[PartitionView], bytes]
-"""What follows the head of a partition."""
+class Tails(Struct, frozen=True):
+    """What follows the head of a partition.
+
+    Shape:
+        `usual` is `of(view)` for nearly all: those that do not move, were not recovered, and have no replica offline.
+    """
+
+    usual: bytes
+    of: Callable[[PartitionView], bytes]
 
 
 class PartitionPacking(Packing):
-    """A `Packing` that caches the heads of partitions."""
+    """A `Packing` that caches the heads of partitions.
+
+    Views are recognised by identity and kept alive, so that no other can take their place.
+    """
 
     def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
         super().__init__(is_flexible=is_flexible)
+        self._layout, self._more = (_compact_head, 1) if is_flexible else (_legacy_head, 0)
         self._most_remembered = most_remembered
-        self._heads: dict[int, tuple[PartitionView, bytes]] = {}
+        self._heads: dict[int, bytes] = {}
+        self._unusual: set[int] = set()
+        self._views: list[PartitionView] = []
 
-    def head(self, view: PartitionView) -> bytes:
-        """A partition up to its replicas, packed once while it is cached.
-
-        Views are recognised by identity and kept alive, so that no other can take their place.
-        """
-        known = self._heads.get(id(view))
-        if known is not None:
-            return known[1]
-        head = self._pack_head(view)
-        if len(self._heads) >= self._most_remembered:
+    def heads(self, views: Sequence[PartitionView]) -> list[bytes]:
+        """Partitions up to their replicas, each packed once while it is cached."""
+        if len(self._heads) + len(views) > self._most_remembered:
             self.forget()
-        self._heads[id(view)] = (view, head)
+        known, remember = self._heads.get, self._remember
+        return [known(id(view)) or remember(view) for view in views]
+
+    def _remember(self, view: PartitionView) -> bytes:
+        identity = id(view)
+        head = self._heads[identity] = self._pack_head(view)
+        self._views.append(view)
+        if view.adding or view.removing or view.leader_recovery_state or view.offline:
+            self._unusual.add(identity)
         return head
 
     def forget(self) -> None:
         """Drop all views."""
         self._heads.clear()
+        self._unusual.clear()
+        self._views.clear()
 
     def _pack_head(self, view: PartitionView) -> bytes:
-        isr, replicas = view.isr, view.replicas
-        if self.is_flexible:
-            if len(isr) >= MOST_SMALL or len(replicas) >= MOST_SMALL:
-                return self._pack_long_head(view)
-            layout, more = _compact_head(len(isr), len(replicas)), 1
-        else:
-            layout, more = _legacy_head(len(isr), len(replicas)), 0
-        return layout.pack(
+        isr, replicas, more = view.isr, view.replicas, self._more
+        if more and (len(isr) >= MOST_SMALL or len(replicas) >= MOST_SMALL):
+            return self._pack_long_head(view)
+        return self._layout(len(isr), len(replicas)).pack(
             view.partition,
             view.controller_epoch,
             view.leader,
@@ -96,28 +110,34 @@ class PartitionPacking(Packing):
             )
         )
 
-    def topic_states(self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool) -> list[bytes]:
+    def topic_states(self, parts: Iterable[tuple[Iterable[PartitionView], Tails]], *, with_ids: bool) -> list[bytes]:
         """Partitions grouped under their topics, with the number of topics before them.
 
         Shape:
-            Topics come in the order of their first partition; within one, partitions keep their order. Pieces of one
-            partition are not joined: they are shared, and a caller that needs one piece joins all of them at once.
+            Topics come in the order of their first partition; within one, partitions keep their order.
         """
-        groups: dict[TopicName, tuple[TopicId | None, list[bytes]]] = {}
-        known, head = self._heads.get, self.head
-        for views, tail in parts:
+        groups: dict[TopicName, list[bytes]] = {}
+        first: dict[TopicName, PartitionView] = {}
+        counts: dict[TopicName, int] = {}
+        for views, tails in parts:
             for topic, of_topic in groupby(views, key=_TOPIC):
                 some = list(of_topic)
-                _, states = groups.setdefault(topic, (some[0].topic_id, []))
-                for view in some:
-                    held = known(id(view))
-                    states += (head(view) if held is None else held[1], tail(view))
+                first.setdefault(topic, some[0])
+                counts[topic] = counts.get(topic, 0) + len(some)
+                groups.setdefault(topic, []).append(self._states(some, tails))
         pieces = [self.array(len(groups))]
-        for topic, (topic_id, states) in groups.items():
+        for topic, states in groups.items():
             pieces.append(self.string(topic))
             if with_ids:
-                pieces.append(topic_id_bytes(topic_id))
-            pieces.append(self.array(len(states) // 2))
+                pieces.append(topic_id_bytes(first[topic].topic_id))
+            pieces.append(self.array(counts[topic]))
             pieces += states
             pieces.append(self.no_tags)
         return pieces
+
+    def _states(self, views: Sequence[PartitionView], tails: Tails) -> bytes:
+        """Partitions of one topic; nearly all of them are usual, and joined in one go."""
+        heads = self.heads(views)
+        if not self._unusual or self._unusual.isdisjoint(map(id, views)):
+            return tails.usual.join((*heads, b""))
+        return b"".join(head + tails.of(view) for head, view in zip(heads, views, strict=True))

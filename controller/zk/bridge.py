@@ -38,6 +38,7 @@ from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
 SILENT_S: Final = 2.0
+_SIFTED_EVERY_S: Final = 1.0
 _DRAINED_AT_ONCE: Final = 64
 _PROBES_TO_LOSE: Final = 2
 _WATCH_BYTES: Final = 128 * 1024
@@ -276,6 +277,15 @@ class Bridge:
     def restore_none(self, ending: str) -> None:
         """Set watches on paths with this ending not again after a lost connection. Until then they may still fire."""
         self._watches.forget(ending)
+        self._sift_later()
+
+    def _sift_later(self) -> None:
+        def sift() -> None:
+            if self._watches.sift():
+                self._sift_later()
+
+        if self._loop is not None:
+            self._loop.call_later(_SIFTED_EVERY_S, sift)
 
     def acl(self, path: str) -> bytes:
         """The ACL for a znode that we create at this path."""

@@ -94,6 +94,7 @@ class Watches:
         self.existence: set[str] = set()
         self.children: set[str] = set()
         self.recursive = RecursiveWatch()
+        self._to_sift: list[tuple[str, set[str], set[str]]] = []
         self._most_bytes = most_bytes
 
     def of_data(self, paths: Iterable[str], since: Zxid) -> Iterator[SetWatches]:
@@ -111,6 +112,8 @@ class Watches:
 
     def of_all(self, since: Zxid) -> list[SetWatches]:
         """The requests for a new connection, which also tell what has changed since then."""
+        while self.sift():
+            pass
         return list(protocol.set_watches(self._most_bytes, since, self.data, self.existence, self.children))
 
     def answered(self, request: Request, reply: Reply) -> None:
@@ -131,18 +134,37 @@ class Watches:
         else:
             self.data.discard(event.path)
             self.existence.discard(event.path)
+            for _, data, existence in self._to_sift:
+                data.discard(event.path)
+                existence.discard(event.path)
             if event.change is Change.DELETED:
                 self.children.discard(event.path)
 
     def forget(self, ending: str) -> None:
-        """Set watches for changes of paths with this ending not again."""
-        for watches in (self.data, self.existence):
-            watches -= {path for path in watches if path.endswith(ending)}
+        """Set watches for changes of paths with this ending not again.
+
+        There may be a million: they are sifted later, part by part, or when a new connection needs them.
+        """
+        self._to_sift.append((ending, self.data, self.existence))
+        self.data, self.existence = set(), set()
+
+    def sift(self, most: int = 10_000) -> bool:
+        """Sift up to `most` of the watches with forgotten ones among them; return whether some are left."""
+        while self._to_sift and most > 0:
+            ending, *pair = self._to_sift[-1]
+            for left, kept in zip(pair, (self.data, self.existence), strict=True):
+                some = [left.pop() for _ in range(min(most, len(left)))]
+                kept.update(path for path in some if not path.endswith(ending))
+                most -= len(some)
+            if not any(pair):
+                self._to_sift.pop()
+        return bool(self._to_sift)
 
     def clear(self) -> None:
         """The session has ended."""
         for watches in (self.data, self.existence, self.children):
             watches.clear()
+        self._to_sift.clear()
         self.recursive.drop()
 
     def _uncovered(self, paths: Iterable[str], since: Zxid, remembered: set[str]) -> list[str]:

@@ -9,9 +9,18 @@ ROUNDS = "controller/brokers/rounds.py"
 LINK = "controller/brokers/link.py"
 MACHINE = "controller/core/machine.py"
 ENCODER = "controller/wire/commands.py"
+PARTITIONS = "controller/wire/partition_bytes.py"
 LINKS_OF_WORLDS = "worlds have links of their own"
 
 MUTANTS = (
+    Mutant(
+        "packs a partition with offline replicas like one without",
+        PARTITIONS,
+        "if not self._unusual or self._unusual.isdisjoint(map(id, views)):",
+        "if True:",
+        ("tests/unit/wire/test_partition_bytes.py", law("wire_commands")),
+        unseen="brokers of worlds get values",
+    ),
     Mutant(
         "joins metadata across the end of a topic",
         JOINING,

@@ -11,7 +11,7 @@ PLACEMENT = "controller/core/state/placement.py"
 EVENT_QUEUE = "controller/core/turn/event_queue.py"
 DELETION = "controller/core/topics/deletion.py"
 AGENDA = "controller/core/scheduling/agenda.py"
-COUNTS = "controller/core/counts.py"
+AT_REST = "controller/core/turn/at_rest.py"
 MACHINE = "controller/core/machine.py"
 STEPS = "controller/core/steps/steps.py"
 QUARANTINES = "controller/core/steps/quarantined_topics.py"
@@ -39,11 +39,18 @@ MUTANTS = (
     ),
     Mutant(
         "does not count a partition that lacks in-sync replicas when a term begins",
-        COUNTS,
-        "return is_led and len(state.isr) >= len(replicas)",
-        "return is_led",
+        AT_REST,
+        "is_whole = state.isr == replicas or sorted(state.isr) == sorted(replicas)",
+        "is_whole = True",
         (law("first_telling"),),
         unseen="no world looks at figures",
+    ),
+    Mutant(
+        "passes over a partition on a dead broker when a term begins",
+        AT_REST,
+        " and (live is None or live.issuperset(replicas))",
+        "",
+        (law("first_telling"),),
     ),
     Mutant(
         "forgets what is left of the requests about a topic",

@@ -14,10 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from controller.core import machine
 from controller.core.announcing.batch import Batch
-from controller.core.brokers import duty as brokers_duty
-from controller.core.counts import PartitionCounts
-from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect, Wake
 from controller.core.messages.events import Again, Asked, CallId, CommitId, Committed, Event, Loaded, Observed, Woke
 from controller.core.messages.requests import Caller, ControlledShutdown
@@ -57,7 +55,16 @@ Held = tuple[Assignment, PartitionState | Malformed | None]
 STAT = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
 REGISTERED_AT = 5
 FIRST = TopicPartition(TopicName("topic-0"), PartitionId(0))
-AMISS = ("led by another", "without leader", "one not in sync", "a stranger in sync", "adding", "added", "removing")
+AMISS = (
+    "in another order",
+    "led by another",
+    "without leader",
+    "one not in sync",
+    "a stranger in sync",
+    "adding",
+    "added",
+    "removing",
+)
 MOST_TURNS = 200
 
 
@@ -81,6 +88,8 @@ def amiss(draw: st.DrawFn) -> Held:
     leader = replicas[1] if "led by another" in wrong else replicas[0]
     if "without leader" in wrong:
         leader = NO_LEADER
+    if "in another order" in wrong:
+        isr = isr[::-1]
     if "one not in sync" in wrong:
         isr = isr[:-1]
     if "a stranger in sync" in wrong or "added" in wrong:
@@ -151,7 +160,7 @@ def _begin(facts: Sequence[Fact], rest: Rest, followed: int) -> tuple[list[str],
     Its transactions are accepted, and the figures taken, when it has no more to do without that.
     """
     settings = MachineSettings(own_id=OWN_ID, budget=TurnBudget(followed=followed))
-    machine = Machine(settings, ControllerEpoch(7), SeededRandom(b"any"))
+    term = machine.Machine(settings, ControllerEpoch(7), SeededRandom(b"any"))
     happened: list[Event] = [Observed(tuple(facts)), Loaded()]
     if rest.leaving is not None:
         request = ControlledShutdown(rest.leaving, BrokerEpoch(REGISTERED_AT))
@@ -160,13 +169,13 @@ def _begin(facts: Sequence[Fact], rest: Rest, followed: int) -> tuple[list[str],
     sent: list[CommitId] = []
     figures: list[Mapping[str, float]] = []
     for turn in range(MOST_TURNS):
-        effects = machine.turn(happened, 1.0)
+        effects = term.turn(happened, 1.0)
         done += (effect for effect in effects if not isinstance(effect, Wake))
         sent += (effect.commit for effect in effects if isinstance(effect, Commit))
         if any(isinstance(e, Wake) and e.alarm == Again() for e in effects):
             happened = [Woke(Again())]
             continue
-        figures.append(machine.figures())
+        figures.append(term.figures())
         if not sent:
             return [repr(effect) for effect in done], figures
         happened, sent = [Committed(commit, Zxid(1000 + turn)) for commit in sent], []
@@ -183,10 +192,9 @@ def test_what_is_at_rest_may_be_passed_over(partitions: list[list[Held]], rest: 
     quickly = _begin(facts, rest, followed)
     with (
         patch.object(Batch, "_lists", lambda _: None),
-        patch.object(PartitionCounts, "_is_unremarkable", lambda _, __: False),
-        patch.object(brokers_duty, "_is_at_rest", lambda _: False),
+        patch.object(machine, "at_rest", lambda _, __: {}),
         patch.object(steps, "is_sound", lambda *_: False),
-        patch.object(steps.Steps, "_worth_a_look", lambda _, __, numbers: numbers),
+        patch.object(steps.Steps, "_worth_a_look", lambda _, __, numbers, ___: numbers),
     ):
         plainly = _begin(facts, rest, followed)
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from controller.core.announcing.full_updates import FullUpdates, UpdatePart
-from controller.core.announcing.views import deleted, live_brokers, view
+from controller.core.announcing.views import deleted, live_brokers, view, view_at_rest
 from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
@@ -62,7 +62,7 @@ class Batch:
             former_view = changes.topics.get(name)
             has_new_id = former_view is not None and former_view.topic_id != topic_view.topic_id
             if lists is not None and not topic_view.deletions:
-                self._add_first(topic_view, numbers, lists)
+                self._add_first(topic_view, numbers, changes.at_rest.get(name, {}), lists)
                 continue
             for number, former in numbers.items():
                 held = topic_view.partitions.get(number)
@@ -160,18 +160,24 @@ class Batch:
         self,
         topic: TopicView,
         numbers: Mapping[PartitionId, Partition],
+        at_rest: Mapping[PartitionId, None],
         lists: Mapping[BrokerId, Callable[[PartitionView], None]],
     ) -> None:
         """The same as one `_add_partition` each, while no broker shuts down and no replica is new."""
         views, partitions = self._views.setdefault(topic.name, {}), topic.partitions
         for number, former in numbers.items():
             held = partitions[number]
-            if held.state is None or not held.assignment.replicas:
+            state = held.state
+            if state is None or not held.assignment.replicas:
                 continue
             if former is not BLANK or held.assignment.removing:
                 self._add_partition(topic, number, former, NO_BROKERS, has_new_id=False)
                 continue
-            seen = views[number] = view(topic, number, held, held.state, self._cluster)
+            if number in at_rest:
+                seen = view_at_rest(topic, number, held, state)
+            else:
+                seen = view(topic, number, held, state, self._cluster)
+            views[number] = seen
             self._announced.add(id(seen))
             for broker in seen.replicas:
                 if broker in lists:

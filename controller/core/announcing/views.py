@@ -44,6 +44,22 @@ def view(
     )
 
 
+def view_at_rest(topic: TopicView, number: PartitionId, held: Partition, state: PartitionState) -> PartitionView:
+    """The same for a partition that does not move, all of whose replicas are in sync and online."""
+    return PartitionView(
+        topic.name,
+        topic.topic_id,
+        number,
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        held.epoch,
+        state.leader_recovery_state,
+        held.assignment.replicas,
+    )
+
+
 def deleted(
     topic: TopicView, controller_epoch: ControllerEpoch, numbers: Iterable[PartitionId] | None = None
 ) -> list[PartitionView]:

@@ -24,7 +24,7 @@ from controller.core.messages.requests import ControlledShutdown
 from controller.core.scheduling.waits import Wait
 from controller.core.stage import in_force
 from controller.core.state.changes import Changes, OpenChanges, cut_off
-from controller.core.state.topics import BLANK, Partition, TopicView
+from controller.core.state.topics import Partition, TopicView
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
@@ -216,8 +216,9 @@ class Brokers(Duty):
             former_topic = changes.topics.get(name)
             lives_on = former_topic is not None and former_topic.is_queued_for_deletion
             is_first = changes.is_initial and not (lives_on or topic.deletions) and self._memory.is_all_in_sync
-            for number, former in numbers.items():
-                if is_first and former is BLANK and _is_at_rest(topic.partitions[number]):
+            passed_over = changes.at_rest.get(name, {}) if is_first else {}
+            for number, former in numbers.items() if len(passed_over) < len(numbers) else ():
+                if number in passed_over:
                     continue
                 at, held = TopicPartition(name, number), topic.partitions[number]
                 self._memory.note_in_sync(at, held, former)
@@ -411,13 +412,6 @@ class Brokers(Duty):
             "replicas_without_broker": sum(self._cluster.replica_counts.get(c, 0) for c in self._cluster.controllers),
             "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
-
-
-def _is_at_rest(held: Partition) -> bool:
-    """Whether nothing is to be noted about a partition at first sight: it does not move, and all are in sync."""
-    assignment, state = held.assignment, held.state
-    is_moving = assignment.adding or assignment.removing
-    return not is_moving and (state is None or state.isr == assignment.replicas)
 
 
 def _in_force(held: Partition) -> Assignment:

@@ -32,13 +32,15 @@ class Changes(Struct):
         if there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
         `stray_deletions` are owed by topics that do not exist. `waiting` are parts that list waiting moves.
         `is_beginning`: everything has just been loaded. Its partitions are followed over several turns, in which
-        `is_initial` says that all `partitions` and `topics` are seen for the first time; `unseen` are still to come.
+        `is_initial` says that all `partitions` and `topics` are seen for the first time, and `at_rest` are those about
+        which no duty has anything to note or decide; `unseen` are still to come.
         `room` is how many more partitions the turn may follow.
     """
 
     is_beginning: bool = False
     is_initial: bool = False
     room: int = 0
+    at_rest: Mapping[TopicName, Mapping[PartitionId, None]] = field(default_factory=dict)
     unseen: Mapping[TopicName, Mapping[PartitionId, Partition]] = field(default_factory=dict)
     partitions: Mapping[TopicName, Mapping[PartitionId, Partition]] = field(default_factory=dict)
     topics: Mapping[TopicName, TopicView | None] = field(default_factory=dict)

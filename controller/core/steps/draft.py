@@ -196,6 +196,8 @@ class Draft:
 
         Writes that go `apart`, because ZooKeeper keeps refusing them, are included only if there is nothing else.
         """
+        if self._writes_nothing():
+            return tuple(self.apart)
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
         owed, is_first = self._owed_in_order()
@@ -210,6 +212,10 @@ class Draft:
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         return (*self._with_parent(atoms), *self._requests) or tuple(self.apart)
+
+    def _writes_nothing(self) -> bool:
+        of_topic = self._assignments or self._owed or self._added or self._overwritten or self._topic_id is not None
+        return not (of_topic or self._states or self._requests or self.before or self.along or self.after)
 
     def _reasons(self, together: Iterable[PartitionId]) -> tuple[str, ...]:
         name = self.topic.name

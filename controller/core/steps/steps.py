@@ -105,15 +105,20 @@ class Steps(Duty):
         """Schedule what is seen for the first time: all duties have noted by now what they must look at there."""
         if changes.is_initial:
             for name, numbers in changes.partitions.items():
-                self._shared.agenda.add(name, self._worth_a_look(name, numbers))
+                self._shared.agenda.add(name, self._worth_a_look(name, numbers, changes.at_rest.get(name, {})))
 
-    def _worth_a_look(self, name: TopicName, numbers: Mapping[PartitionId, Partition]) -> Iterable[PartitionId]:
+    def _worth_a_look(
+        self, name: TopicName, numbers: Mapping[PartitionId, Partition], at_rest: Mapping[PartitionId, None]
+    ) -> Iterable[PartitionId]:
         """These partitions, unless no rule can have a decision about them, and nothing waits for it."""
         cluster, topic = self._cluster, self._cluster.topics.get(name)
         if topic is None or cluster.legacy or cluster.preferring or not self._shared.waits.is_idle:
             return numbers
-        held = topic.partitions
-        return [n for n in numbers if not is_sound(held.get(n, BLANK), topic, n, cluster)]
+        if len(at_rest) == len(numbers) and not cluster.unannounced:
+            return ()
+        held, unannounced = topic.partitions, cluster.unannounced
+        left = [n for n in numbers if n not in at_rest or (unannounced and TopicPartition(name, n) in unannounced)]
+        return [n for n in left if not is_sound(held.get(n, BLANK), topic, n, cluster)]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a quarantined topic again, or end waits that have reached their deadline."""
