@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Mapping
 from typing import Protocol
@@ -43,6 +44,10 @@ class Unreachable(Broken):
     """The connection could not even be opened."""
 
 
+class Ended(Broken):
+    """The other end closed or reset the connection without an answer."""
+
+
 class BrokerConnection:
     """One connection, opened at the first request and again after it was dropped; one request at a time."""
 
@@ -78,7 +83,7 @@ class BrokerConnection:
             `timeout_s`: for connecting, and again for sending and waiting.
 
         Raises:
-            Unreachable, Broken: the connection is dropped, with everything in flight on it.
+            Unreachable, Ended, Broken: the connection is dropped, with everything in flight on it.
         """
         stream = await self._opened(timeout_s)
         try:
@@ -89,7 +94,10 @@ class BrokerConnection:
         except TimeoutError:
             self.drop()
             raise Broken(f"no answer from {self._endpoint} within {timeout_s:g} s") from None
-        except (OSError, OversizedFrame) as error:
+        except OSError as error:
+            self.drop()
+            raise Ended(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
+        except OversizedFrame as error:
             self.drop()
             raise Broken(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         except BaseException:  # cancelled, or `Broken` already: half a response may be in flight
@@ -114,6 +122,27 @@ class BrokerConnection:
     def is_open(self) -> bool:
         """Whether the next request needs no new connection."""
         return self._stream is not None and not self._stream.is_ended and self._now() < self._until
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the other end has closed the connection since the last request."""
+        return self._stream is not None and self._stream.is_ended
+
+    async def ends_within(self, time_s: float) -> bool:
+        """Wait until the other end closes the connection, but no longer; return whether it has. Only between requests.
+
+        The connection is dropped then. Without one, all the time passes.
+        """
+        if self._stream is None:
+            await asyncio.sleep(time_s)
+            return False
+        with contextlib.suppress(OSError):  # of the connection, or the time is over
+            async with asyncio.timeout(time_s):
+                await self._stream.ended()
+        if not self.is_ended:
+            return False
+        self.drop()
+        return True
 
     def drop(self) -> None:
         """Close the connection at once, losing what was not written yet."""
@@ -154,7 +183,7 @@ class BrokerConnection:
 
     def _checked(self, request: bytes, response: bytes | None) -> bytes:
         if response is None:
-            raise Broken(f"{self._endpoint} closed the connection without an answer")
+            raise Ended(f"{self._endpoint} closed the connection without an answer")
         if len(response) < _CORRELATION_ID.size:
             raise Broken(
                 f"{self._endpoint} answered {len(response)} bytes; the server there does not speak Kafka's protocol"

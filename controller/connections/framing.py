@@ -68,6 +68,15 @@ class FrameStream:
                 self._writer.write(view[at : at + _SLICE_BYTES])
                 await self._writer.drain()
 
+    async def ended(self) -> None:
+        """Wait until the other end hangs up; never while a message is awaited. What comes unasked ends it, too.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        if await self._reader.read(1):
+            self.abort()
+
     def close(self) -> None:
         """Close after writing what the operating system still accepts at once."""
         if not self._writer.is_closing():

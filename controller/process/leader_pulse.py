@@ -2,16 +2,17 @@
 
 Its event loop answers, so that a process that hangs gives none. One that ZooKeeper does not answer offers no versions,
 which is no sign of life either. What answers over a new connection, after one was lost, may be a process that was
-started again at the same address.
+started again at the same address. The end of the connection is told at once, once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from controller.connections.broker import Broken, BrokerConnection
-from controller.core.candidacy.challenger import Heard, Unheard
+from controller.connections.broker import Broken, BrokerConnection, Ended
+from controller.core.candidacy.challenger import Heard, HungUp, Sign, Unheard
 from controller.core.messages.commands import LiveBroker
 from controller.server.relay import BrokerDialer
 from controller.wire.api_versions import PULSE_ID
@@ -34,7 +35,7 @@ class LeaderPulse:
         self._connection: tuple[Endpoint, BrokerConnection] | None = None
         self._is_reopened = False
 
-    async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
+    async def ask(self, leader: BrokerId) -> Sign | None:
         """Whether the leader answers within a moment; None if there is no way to ask it."""
         endpoint = await self._endpoint(leader)
         if endpoint is None:
@@ -44,16 +45,27 @@ class LeaderPulse:
             self.close()
             self._connection = endpoint, BrokerConnection(self._dialer, endpoint)
         connection = self._connection[1]
+        if connection.is_ended:
+            connection.drop()
+            return HungUp()
         opened = connection.openings
         try:
             offered = await connection.versions(PATIENCE_S if connection.is_open else OPENING_S, PULSE_ID)
-        except Broken:
-            return Unheard()
+        except Broken as error:
+            has_hung_up = isinstance(error, Ended) and connection.openings == opened
+            return HungUp() if has_hung_up else Unheard()
         self._is_reopened |= connection.openings > opened > 0
         if not offered:
             return Unheard()
         is_reopened, self._is_reopened = self._is_reopened, False
         return Heard(is_reopened)
+
+    async def hangs_up_within(self, time_s: float) -> bool:
+        """Wait until the leader closes the connection, but no longer; return whether it has."""
+        if self._connection is None:
+            await asyncio.sleep(time_s)
+            return False
+        return await self._connection[1].ends_within(time_s)
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,7 +16,7 @@ from controller.core.candidacy.challenger import (
     Challenger,
     ChallengerEvent,
     Gone,
-    Heard,
+    HungUp,
     Made,
     Make,
     NotMade,
@@ -26,6 +26,7 @@ from controller.core.candidacy.challenger import (
     RingAt,
     Rung,
     Settled,
+    Sign,
     Suspect,
     Sync,
     Synced,
@@ -47,7 +48,7 @@ from zk_layout.znodes.challenge import ChallengeAddress
 
 EVERY_S: Final = 0.2
 SOON_S: Final = 0.05
-"""After a missing sign of life, unless many are missing."""
+"""After a missing sign of life or a lost connection, unless there were many in a row."""
 MANY: Final = 5
 SETTLED_S: Final = 3.0
 """After ZooKeeper was away, the leader may find it again so much later than this process."""
@@ -60,8 +61,11 @@ _log = structlog.get_logger(__name__)
 class Pulse(Protocol):
     """Asks the leader for a sign of life: `controller.process.leader_pulse`."""
 
-    async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
+    async def ask(self, leader: BrokerId) -> Sign | None:
         """Whether the leader answers within a moment; None if there is no way to ask it."""
+
+    async def hangs_up_within(self, time_s: float) -> bool:
+        """Wait until the leader closes the connection over which it answered, but no longer; return whether it has."""
 
     def close(self) -> None:
         """Close what is open."""
@@ -129,15 +133,24 @@ class LeaderWatch:
         self._feed(Replaced())
 
     async def _listen(self) -> None:
-        missing = 0
+        missing = 0  # until a connection lasts: one that ends at once each time is not opened more often than others
         while True:
             self.look()
             suspect = self._election.suspect
             sign = None if suspect is None else await self._pulse.ask(suspect.broker)
-            missing = missing + 1 if isinstance(sign, Unheard) else 0
-            if sign is not None and suspect == self._election.suspect:
-                self._feed(sign)
-            await asyncio.sleep(SOON_S if 0 < missing < MANY else EVERY_S)
+            self._note(sign, suspect)
+            if not isinstance(sign, Unheard | HungUp):
+                if not await self._pulse.hangs_up_within(EVERY_S):
+                    missing = 0
+                    continue
+                self._note(HungUp(), suspect)
+            missing += 1
+            await asyncio.sleep(SOON_S if missing < MANY else EVERY_S)
+
+    def _note(self, sign: Sign | None, suspect: Suspect | None) -> None:
+        """Take what was seen of a suspect, unless another leads now."""
+        if sign is not None and suspect is not None and suspect == self._election.suspect:
+            self._feed(sign)
 
     def _feed(self, event: ChallengerEvent) -> None:
         for order in self._challenger.step(event, asyncio.get_running_loop().time()):

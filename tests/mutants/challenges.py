@@ -11,13 +11,16 @@ CHALLENGING = "controller/zk/challenging.py"
 SESSION = "controller/zk/session.py"
 CONTACT = "controller/zk/contact.py"
 PULSE = "controller/process/leader_pulse.py"
+WATCH = "controller/process/leader_watch.py"
+WATCHING = "tests/unit/process/test_leader_watch.py"
+BROKER = "controller/connections/broker.py"
 RARE = "few worlds challenge leaders"
 
 MUTANTS = (
     Mutant(
         "challenges a leader at the first missing sign of life",
         CHALLENGER,
-        "        if now - self._unheard_since >= LASTING_S:",
+        "        if self._is_doubtful or now - self._unheard_since >= LASTING_S:",
         "        if now >= self._unheard_since:",
         (unit("challenger"),),
         unseen=RARE,
@@ -41,8 +44,8 @@ MUTANTS = (
     Mutant(
         "keeps its challenge though the leader gives a sign of life",
         CHALLENGER,
-        "        self._pause_s = 0.0\n        if self._stage is _Stage.WAITING:",
-        "        self._pause_s = 0.0\n        if self._stage is _Stage.MAKING:",
+        "now + SHORTEST_PAUSE_S)\n        if self._stage is _Stage.WAITING:",
+        "now + SHORTEST_PAUSE_S)\n        if self._stage is _Stage.MAKING:",
         (unit("challenger"),),
         unseen=RARE,
     ),
@@ -53,6 +56,62 @@ MUTANTS = (
         "        self._is_doubtful |= not is_reopened and self._is_doubtful and",
         (unit("challenger"),),
         unseen=RARE,
+    ),
+    Mutant(
+        "waits for a missing answer of a leader that has hung up",
+        CHALLENGER,
+        "            self._is_doubtful = self._has_hung_up = True\n            self._challenge_now(now)\n",
+        "            self._is_doubtful = self._has_hung_up = True\n",
+        (unit("challenger"), WATCHING),
+        unseen=RARE,
+    ),
+    Mutant(
+        "challenges a leader twice for one lost connection",
+        CHALLENGER,
+        "is_reopened and not self._has_hung_up and",
+        "is_reopened and",
+        (unit("challenger"),),
+        unseen=RARE,
+    ),
+    Mutant(
+        "never pauses longer for a leader whose connections do not last",
+        CHALLENGER,
+        "        if not is_reopened:\n            self._pause_s, self",
+        "        if self._suspect:\n            self._pause_s, self",
+        (unit("challenger"),),
+        unseen=RARE,
+    ),
+    Mutant(
+        "goes on pausing for a minute though the leader gives signs of life again",
+        CHALLENGER,
+        "min(self._not_before, now + SHORTEST_PAUSE_S)",
+        "self._not_before",
+        (unit("challenger"),),
+        unseen=RARE,
+    ),
+    Mutant(
+        "challenges the next leader because the last one has hung up",
+        WATCH,
+        "suspect is not None and suspect == self._election.suspect:",
+        "suspect is not None:",
+        (WATCHING,),
+        unseen=RARE,
+    ),
+    Mutant(
+        "asks a leader that hangs up each time without a pause",
+        WATCH,
+        "            missing += 1\n            await asyncio.sleep(SOON_S if missing < MANY else EVERY_S)",
+        "            missing += 1\n            await asyncio.sleep(SOON_S / 10)",
+        (WATCHING,),
+        unseen=RARE,
+    ),
+    Mutant(
+        "notices a leader's end only when it asks again",
+        BROKER,
+        "                await self._stream.ended()\n        if not self.is_ended:",
+        "                await asyncio.sleep(time_s)\n        if not self.is_ended:",
+        ("tests/unit/process/test_leader_pulse.py", "tests/unit/connections/test_broker.py"),
+        unseen="worlds have no sockets",
     ),
     Mutant(
         "challenges a leader that answers again and again",
@@ -148,7 +207,7 @@ MUTANTS = (
         "        if not offered:",
         "        if offered is None:",
         ("tests/unit/process/test_leader_pulse.py",),
-        unseen="the worlds ask leaders without a connection",
+        unseen="worlds have no sockets",
     ),
     Mutant(
         "leaves its challenge where it is answered just when it is withdrawn",

@@ -62,6 +62,7 @@ class Controller:
         self.crash_in_turn = False
         self.at_next_commit: Callable[[], None] | None = None
         self.at_next_claim: Callable[[], None] | None = None
+        self.at_end: list[Callable[[], None]] = []  # of the process
         self.submitted: list[Commit] = []
         self.observer = Observer(self)
         self.listener = Listener(self)
@@ -213,6 +214,9 @@ class Controller:
             self.connection.die()
         self._process = None
         self._loop.kill()
+        at_end, self.at_end = self.at_end, []
+        for tell in at_end:
+            tell()
         self.term_ended()
         self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
 

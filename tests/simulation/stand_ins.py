@@ -8,7 +8,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.core.candidacy.challenger import Heard, Unheard
+from controller.core.candidacy.challenger import Heard, HungUp, Sign, Unheard
 from controller.core.messages.effects import (
     Answer,
     Connect,
@@ -198,41 +198,77 @@ class Listener:
 
 
 class Pulse:
-    """Replaces `controller.process.leader_pulse`: a question to the leader's event loop, without a connection."""
+    """Replaces `controller.process.leader_pulse`: a question to the leader's event loop, over a connection that its
+    process closes when it ends."""
 
     def __init__(self, controller: Controller) -> None:
         self._world = controller.world
-        self._connection: tuple[BrokerId, int] | None = None  # to this life of a process
+        self._connection: tuple[BrokerId, int] | None = None  # to this life of a process; 0: it is lost
+        self._has_ended = asyncio.Event()
+        self._answered: asyncio.Future[_Sign] | None = None
 
-    async def ask(self, leader: BrokerId) -> Heard | Unheard | None:
+    async def ask(self, leader: BrokerId) -> Sign | None:
         """Whether it answers within a moment. A process that does not run refuses at once."""
         asked = self._world.controllers.get(leader)
         if asked is None:
             return None
-        answered: asyncio.Future[_Sign] = asyncio.get_running_loop().create_future()
+        before = self._connection if self._connection is not None and self._connection[0] == leader else None
+        if before is not None and self._has_ended.is_set():
+            self._drop(leader)
+            return HungUp()
+        answered = self._answered = asyncio.get_running_loop().create_future()
         if leader not in self._world.network.deaf:
-            self._later(lambda: self._arrives(asked, answered))
+            life = asked.life if before is None or not before[1] else before[1]
+            self._later(lambda: self._arrives(asked, life, answered))
         try:
             async with asyncio.timeout(PATIENCE_S):
                 sign = await answered
         except TimeoutError:
             sign = _Sign.NONE
-        before, now = self._connection, (leader, asked.life)
-        was_connected = before is not None and before[0] == leader
         match sign:
-            case _Sign.NONE:
-                self._connection = (leader, 0) if was_connected else None
-                return Unheard()
+            case _Sign.NONE | _Sign.REFUSED:
+                self._drop(None if before is None else leader)
+                has_hung_up = sign is _Sign.REFUSED and before is not None and before[1] > 0
+                return HungUp() if has_hung_up else Unheard()
             case _Sign.CUT_OFF:
                 return Unheard()
-        self._connection = now
-        return Heard(is_reopened=was_connected and before != now)
+        now = leader, asked.life
+        if self._connection != now:
+            self._drop(leader)
+            self._connection = now
+            asked.at_end.append(partial(self._closes, leader, self._has_ended))
+        return Heard(is_reopened=before is not None and before != now)
 
-    def _arrives(self, asked: Controller, answered: asyncio.Future[_Sign]) -> None:
-        if asked.is_up:
+    async def hangs_up_within(self, time_s: float) -> bool:
+        """Whether the process closes the connection within this time."""
+        try:
+            async with asyncio.timeout(time_s):
+                await self._has_ended.wait()
+        except TimeoutError:
+            return False
+        self._drop(None if self._connection is None else self._connection[0])
+        return True
+
+    def _drop(self, leader: BrokerId | None) -> None:
+        self._connection = None if leader is None else (leader, 0)
+        self._has_ended = asyncio.Event()
+
+    def _closes(self, leader: BrokerId, has_ended: asyncio.Event) -> None:
+        """The process has ended: the other end notices it a message later, unless nothing passes."""
+        network = self._world.network
+        if leader not in network.deaf:
+            self._world.clock.after(network.delay(), partial(self._is_closed, has_ended))
+
+    def _is_closed(self, has_ended: asyncio.Event) -> None:
+        has_ended.set()
+        if has_ended is self._has_ended and self._answered is not None:
+            _tell(self._answered, _Sign.REFUSED)  # a question in flight gets no answer
+
+    def _arrives(self, asked: Controller, life: int, answered: asyncio.Future[_Sign]) -> None:
+        if asked.is_up and asked.life == life:
             asked._loop.call_soon_threadsafe(self._answers, asked, answered)
         else:
-            self._later(partial(_tell, answered, _Sign.NONE))
+            self._later(partial(_tell, answered, _Sign.REFUSED))
 
     def _answers(self, asked: Controller, answered: asyncio.Future[_Sign]) -> None:
         sign = _Sign.CUT_OFF if asked.is_cut_off else _Sign.ALIVE
@@ -253,6 +289,8 @@ class _Sign(Enum):
     ALIVE = auto()
     CUT_OFF = auto()
     """Alive, but ZooKeeper does not answer it."""
+    REFUSED = auto()
+    """No process is at the other end, or another than the one that was connected."""
     NONE = auto()
 
 

@@ -18,6 +18,7 @@ from zk_layout.znodes.controller import ControllerAddress, ControllerClaim
 
 AT_S, TIMEOUT_S, SESSION_S = 15.0, 1.0, 6.0
 QUICK_S = 0.01
+FOR_S = 30.0
 SEEDS = (1, 2)
 
 
@@ -109,7 +110,7 @@ def test_a_dead_leader_is_replaced_long_before_its_session_ends_and_once(seed: i
 
     (at_s, who), *others = story.claims
     assert not others
-    assert TIMEOUT_S < at_s < TIMEOUT_S + 0.7 < SESSION_S
+    assert TIMEOUT_S < at_s < TIMEOUT_S + 0.15 < SESSION_S
     assert who != story.troubled.own_id
     assert not story.was_vacant
     assert story.highest_epoch == story.epoch + 1
@@ -183,6 +184,28 @@ def test_a_leader_that_cannot_be_heard_answers_in_zookeeper_and_stays(seed: int)
     assert story.claims == []
     answered = sum("answered its challenge" in line for line in lines)
     assert 0 < answered < 30  # two standbys, less and less often
+
+
+@pytest.mark.parametrize("every_s", [0.05, 0.7])
+def test_a_leader_whose_connections_are_closed_again_and_again_answers_in_zookeeper_and_stays(every_s: float) -> None:
+    """As by a proxy."""
+
+    def begin(story: Watched) -> None:
+        def close() -> None:
+            closing, story.troubled.at_end = story.troubled.at_end, []
+            for tell in closing:
+                tell()
+
+        for number in range(round(FOR_S / every_s)):
+            story.later(number * every_s, close)
+
+    story = Watched(1, begin)
+
+    lines = story.run()
+
+    assert story.claims == []
+    answered = sum("answered its challenge" in line for line in lines)
+    assert 0 < answered <= 2 * FOR_S  # two standbys, each once a second at most
 
 
 @pytest.mark.parametrize(("seed", "for_s"), [(1, 0.7), (2, 3.0), (3, 5.0)])

@@ -1,8 +1,8 @@
 """Does the leader still live, and if not, since when may it be replaced?
 
-A standby asks the leader for a sign of life all the time. If none comes, it challenges the leader through ZooKeeper,
-and a leader that answers there stays. One that does not answer in time is replaced while its session still lives. Pure:
-events come in with the time as an argument; orders go out.
+A standby asks the leader for a sign of life all the time. If none comes, or the leader hangs up, the standby challenges
+it through ZooKeeper, and a leader that answers there stays. One that does not answer in time is replaced while its
+session still lives. Pure: events come in with the time as an argument; orders go out.
 
 Safety does not rest on this: the claim is fenced, and it fails if the leader has answered. This keeps a living leader
 from being replaced for nothing. So time counts only while ZooKeeper answers this process quickly.
@@ -21,7 +21,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
 
 LASTING_S: Final = 0.1
-"""A connection that is refused for less proves nothing: a process that dies may still accept one."""
+"""Silence for less proves nothing."""
 PARTS: Final = 4
 """ZooKeeper must answer within this fraction of the time-out."""
 AGAIN_S: Final = 0.5
@@ -64,6 +64,14 @@ class Heard(Struct, frozen=True):
 
 class Unheard(Struct, frozen=True):
     """The leader was asked for a sign of life and gave none: silence, or no connection."""
+
+
+class HungUp(Struct, frozen=True):
+    """The leader's end of the connection over which it answered was closed: by its death, or something in between."""
+
+
+Sign = Heard | Unheard | HungUp
+"""What a standby sees of the leader, without ZooKeeper."""
 
 
 class Made(Struct, frozen=True):
@@ -109,9 +117,7 @@ class Rung(Struct, frozen=True):
     """The time of the last `RingAt` has come."""
 
 
-ChallengerEvent = (
-    Watches | Heard | Unheard | Made | NotMade | Synced | Unsynced | Answered | Gone | Settled | Replaced | Rung
-)
+ChallengerEvent = Watches | Sign | Made | NotMade | Synced | Unsynced | Answered | Gone | Settled | Replaced | Rung
 
 
 class Make(Struct, frozen=True):
@@ -173,7 +179,8 @@ class Challenger:
         self._stage = _Stage.QUIET
         self._suspect: Suspect | None = None
         self._unheard_since: float | None = None
-        self._is_doubtful = False  # true from a new connection to the leader until it answers a challenge
+        self._is_doubtful = False  # true from the end of a connection to the leader until it answers a challenge
+        self._has_hung_up = False  # so that the next connection raises no second doubt
         self._challenge: Unanswered | None = None
         self._since = 0.0  # from when the time-out counts
         self._asked_at: float | None = None  # when the sync in flight was sent
@@ -197,6 +204,8 @@ class Challenger:
                 self._heard(now, is_reopened=is_reopened)
             case Unheard():
                 self._unheard(now)
+            case HungUp():
+                self._hung_up(now)
             case Made() | NotMade():
                 self._made(event, now)
             case Synced() | Unsynced() | Rung():
@@ -219,26 +228,33 @@ class Challenger:
     def _watches(self, suspect: Suspect | None) -> None:
         if suspect == self._suspect:
             return
-        self._suspect, self._unheard_since, self._is_doubtful = suspect, None, False
+        self._suspect, self._unheard_since, self._is_doubtful, self._has_hung_up = suspect, None, False, False
         if self._stage is _Stage.WAITING:
             self._withdraw()
 
     def _heard(self, now: float, *, is_reopened: bool) -> None:
-        self._is_doubtful |= is_reopened and self._suspect is not None
-        self._unheard_since = None
+        self._is_doubtful |= is_reopened and not self._has_hung_up and self._suspect is not None
+        self._has_hung_up, self._unheard_since = False, None
         if self._is_doubtful:
             self._challenge_now(now)
             return
-        self._pause_s = 0.0
+        if not is_reopened:
+            self._pause_s, self._not_before = 0.0, min(self._not_before, now + SHORTEST_PAUSE_S)
         if self._stage is _Stage.WAITING:
             self._withdraw()
 
     def _unheard(self, now: float) -> None:
+        self._has_hung_up = False
         if self._suspect is None:
             return
         if self._unheard_since is None:
             self._unheard_since = now
-        if now - self._unheard_since >= LASTING_S:
+        if self._is_doubtful or now - self._unheard_since >= LASTING_S:
+            self._challenge_now(now)
+
+    def _hung_up(self, now: float) -> None:
+        if self._suspect is not None:
+            self._is_doubtful = self._has_hung_up = True
             self._challenge_now(now)
 
     def _challenge_now(self, now: float) -> None:
@@ -266,9 +282,7 @@ class Challenger:
                 if not is_in_doubt or self._suspect is None or self._suspect.epoch != challenge.epoch:
                     self._withdraw()
                     return
-                what = (
-                    "gives no sign of life" if self._unheard_since is not None else "was lost, and its address answers"
-                )
+                what = "gives no sign of life" if self._unheard_since is not None else "has hung up"
                 self._say(Severity.WARNING, f"the leader {what}; challenging it", **self._whom())
                 self._sync(now)
             case _:

@@ -94,6 +94,24 @@ def test_who_knows_the_password_is_let_in(protocol: str, mechanism: str, identit
     assert outcome(Us(protocol, mechanism, trusted=identity), protocol, identity) == ""
 
 
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_the_end_of_a_secured_connection_is_noticed_between_requests(protocol: str, identity: Path) -> None:
+    async def story() -> None:
+        tls = Tls(servers(identity)) if protocol.endswith("SSL") else None
+        access = ListenerAccess(tls, partial(login, 0, None) if protocol.startswith("SASL") else None)
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, access=access)]) as server:
+            endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], protocol)
+            connection = BrokerConnection(SecuredDialer(Us(protocol, trusted=identity)), endpoint)
+            for _ in range(2):
+                await connection.versions(5.0)
+                assert not await connection.ends_within(0.02)
+            assert connection.openings == 1
+        assert await connection.ends_within(30.0)
+        assert not connection.is_open
+
+    asyncio.run(story())
+
+
 def test_a_certificate_is_enough_without_a_login(identity: Path) -> None:
     assert outcome(Us("SSL", trusted=identity), "SSL", identity) == ""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from controller.brokers.dialing import PlaintextDialer
-from controller.connections.broker import Broken, BrokerConnection, Unreachable
+from controller.connections.broker import Broken, BrokerConnection, Ended, Unreachable
 from controller.lab.listening import MessageServer
 from controller.lab.ports import free_port
 from controller.wire.apis import ApiKey, VersionRange
@@ -80,9 +81,8 @@ def test_a_broker_that_cannot_be_reached_is_distinguished_from_one_that_is_lost(
         with pytest.raises(Unreachable, match="Connect call failed"):
             await nowhere.ask(request(1), timeout_s=5)
         async with connected(hang_up) as (connection, _):
-            with pytest.raises(Broken) as lost:
+            with pytest.raises(Ended):
                 await connection.ask(request(1), timeout_s=5)
-            assert not isinstance(lost.value, Unreachable)
 
     asyncio.run(story())
 
@@ -171,6 +171,71 @@ def test_a_cancellation_that_arrives_with_the_answer_is_not_swallowed_and_drops_
             with pytest.raises(Broken):
                 await connection.ask(request(2), timeout_s=0.01)
             assert len(readers) == 2
+
+    asyncio.run(story())
+
+
+async def _echo_then_close(frame: bytes, writer: asyncio.StreamWriter) -> None:
+    await echo(frame, writer)
+    writer.close()
+
+
+async def _echo_then_reset(frame: bytes, writer: asyncio.StreamWriter) -> None:
+    await echo(frame, writer)
+    await writer.drain()
+    linger = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    asyncio.get_running_loop().call_later(0.01, writer.transport.abort)
+
+
+async def _echo_twice(frame: bytes, writer: asyncio.StreamWriter) -> None:
+    await echo(frame, writer)
+    asyncio.get_running_loop().call_later(0.01, writer.write, framed(frame[4:8], frame))
+
+
+@pytest.mark.parametrize("answering", [_echo_then_close, _echo_then_reset, _echo_twice])
+def test_the_end_of_a_connection_is_noticed_between_requests_and_the_next_goes_over_another(
+    answering: Answering,
+) -> None:
+    async def story() -> None:
+        async with connected(answering) as (connection, server):
+            clock = asyncio.get_running_loop().time
+            for number in (1, 2):
+                await connection.ask(request(number), timeout_s=5)
+                began = clock()
+                assert await connection.ends_within(5.0)
+                assert clock() - began < 4.0
+                assert not connection.is_open
+                assert server.connections == number
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_lasts_is_waited_for_in_vain_and_answers_the_next_request() -> None:
+    async def story() -> None:
+        async with connected(echo) as (connection, server):
+            clock = asyncio.get_running_loop().time
+            for number in (1, 2, 3):
+                began = clock()
+                assert not await connection.ends_within(0.05)
+                assert clock() - began >= 0.04
+                await connection.ask(request(number), timeout_s=5)
+            assert server.connections == 1
+
+    asyncio.run(story())
+
+
+def test_who_stops_waiting_for_the_end_of_a_connection_can_still_use_it() -> None:
+    async def story() -> None:
+        async with connected(echo) as (connection, server):
+            await connection.ask(request(1), timeout_s=5)
+            waiting = asyncio.create_task(connection.ends_within(30.0))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await connection.ask(request(2), timeout_s=5)
+            assert server.connections == 1
 
     asyncio.run(story())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from controller.core.candidacy.challenger import (
@@ -18,6 +20,7 @@ from controller.core.candidacy.challenger import (
     ChallengerOrder,
     Gone,
     Heard,
+    HungUp,
     Made,
     Make,
     NotMade,
@@ -27,6 +30,7 @@ from controller.core.candidacy.challenger import (
     RingAt,
     Rung,
     Settled,
+    Sign,
     Suspect,
     Sync,
     Synced,
@@ -151,6 +155,78 @@ def test_a_leader_that_answers_over_a_new_connection_is_asked_in_zookeeper_once_
     assert story.tell(Heard(is_reopened=True), LONGEST_PAUSE_S) == [Make(LEADER)]
 
 
+def test_a_leader_whose_connection_ends_is_challenged_at_once_and_once() -> None:
+    story = Story()
+    story.tell(Heard())
+
+    assert story.tell(HungUp()) == [Make(LEADER)]
+    assert story.tell(Made(CHALLENGE)) == [Sync()]
+    assert story.tell(Answered()) == [Outcome("answered"), Withdraw()]
+    assert story.tell(Heard(is_reopened=True)) == []
+    assert story.tell(Heard(), LONGEST_PAUSE_S) == []
+
+
+@pytest.mark.parametrize("sign", [Heard(is_reopened=True), Heard(), Unheard(), HungUp()])
+def test_what_the_address_of_a_lost_leader_answers_does_not_matter(sign: Sign) -> None:
+    story = Story()
+    story.tell(HungUp())
+    story.tell(Made(CHALLENGE))
+    story.tell(sign)
+
+    assert story.until_the_time_is_over() == [Replace(CHALLENGE)]
+
+
+def test_a_connection_that_is_refused_after_a_lost_one_may_lead_to_another_process_later() -> None:
+    story = Story()
+    story.tell(HungUp())
+    story.tell(Made(CHALLENGE))
+    story.tell(Answered())
+    story.tell(Unheard())
+    story.tell(Heard(is_reopened=True))
+
+    assert story.tell(Heard(), SHORTEST_PAUSE_S) == [Make(LEADER)]
+
+
+def test_a_leader_that_nobody_may_replace_or_that_came_later_is_not_challenged_for_a_lost_connection() -> None:
+    story = Story(leader=None)
+    assert story.tell(HungUp()) == []
+    story.tell(Watches(LEADER))
+    assert story.tell(Heard()) == []
+
+    story.tell(HungUp())
+    story.tell(NotMade("another controller leads"))
+    story.tell(Watches(NEXT))
+    assert story.tell(Heard(), LONGEST_PAUSE_S) == []
+
+
+def test_connections_that_never_last_challenge_a_leader_less_and_less_often() -> None:
+    story, challenged_at = Story(), list[float]()
+    while story.now < 1000.0:
+        for sign in (HungUp(), Heard(is_reopened=True)):
+            if Make(LEADER) in story.tell(sign, 0.01):
+                challenged_at.append(story.now)
+                story.tell(Made(CHALLENGE))
+                story.tell(Answered())
+
+    pauses = [later - sooner for sooner, later in pairwise(challenged_at)]
+    assert pauses[:5] == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0], abs=0.03)
+    assert max(pauses) == pytest.approx(LONGEST_PAUSE_S, abs=0.03)
+
+
+@pytest.mark.parametrize("false_alarms", [1, 8])
+def test_a_death_soon_after_false_alarms_is_challenged_as_soon_as_after_the_first(false_alarms: int) -> None:
+    story = Story()
+    for _ in range(false_alarms):
+        story.tell(Unheard(), LONGEST_PAUSE_S)
+        story.tell(Unheard(), LONGEST_PAUSE_S)
+        story.tell(Made(CHALLENGE))
+        story.tell(Answered())
+    story.tell(Heard(), 0.01)
+
+    assert story.tell(HungUp(), 0.01) == []
+    assert story.tell(Unheard(), SHORTEST_PAUSE_S) == [Make(LEADER)]
+
+
 def test_another_process_at_the_address_of_a_dead_leader_does_not_pass_for_it() -> None:
     story = Story()
     story.tell(Unheard())
@@ -182,6 +258,7 @@ def test_a_doubt_lasts_until_it_is_resolved_or_another_leads() -> None:
         (Gone(), [Outcome("withdrawn"), Withdraw()]),
         (Answered(), [Outcome("answered"), Withdraw()]),
         (Unheard(), []),
+        (HungUp(), []),
         (Watches(LEADER), []),
         (Replaced(), []),
         (Settled(is_won=False), []),
@@ -206,7 +283,9 @@ def test_what_changes_while_the_challenge_is_being_made_withdraws_it(event: Chal
     assert story.tell(Made(CHALLENGE)) == [Outcome("withdrawn"), Withdraw()]
 
 
-@pytest.mark.parametrize("event", [Answered(), Gone(), Heard(), Unheard(), Watches(None), Synced(), Unsynced(), Rung()])
+@pytest.mark.parametrize(
+    "event", [Answered(), Gone(), Heard(), HungUp(), Unheard(), Watches(None), Synced(), Unsynced(), Rung()]
+)
 def test_while_the_claim_is_in_flight_only_its_outcome_counts(event: ChallengerEvent) -> None:
     story = Story()
     story.challenges()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controller.brokers.dialing import PlaintextDialer
-from controller.core.candidacy.challenger import Heard, Unheard
+from controller.core.candidacy.challenger import Heard, HungUp, Sign, Unheard
 from controller.core.messages.commands import LiveBroker
 from controller.process import leader_pulse
 from controller.process.leader_pulse import OPENING_S, PATIENCE_S, LeaderPulse
@@ -40,6 +40,15 @@ async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     await reader.read()
 
 
+async def one_at_a_time(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request, and then it hangs up."""
+    size = struct.unpack(">i", await reader.readexactly(4))[0]
+    request = await reader.readexactly(size)
+    body = request[4:8] + NO_ERROR_ONE_VERSION
+    writer.write(struct.pack(">i", len(body)) + body)
+    await writer.drain()
+
+
 async def is_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
     """It takes what comes."""
     await reader.read()
@@ -58,8 +67,8 @@ class Leader:
         self._listeners = listeners or ("PLAINTEXT",)
         self.opened = 0
 
-    async def asked(self, times: int) -> list[tuple[Heard | Unheard | None, float]]:
-        """What the pulse says each time, and after how long."""
+    async def asked(self, times: int, *, wait_s: float = 0.0) -> list[tuple[Sign | None, float]]:
+        """What the pulse says each time, and after how long; `wait_s`: for a hang-up after each answer."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.opened += 1
@@ -81,6 +90,9 @@ class Leader:
         for _ in range(times):
             began = clock()
             said.append((await pulse.ask(LEADER), clock() - began))
+            began = clock()
+            if wait_s and await pulse.hangs_up_within(wait_s):
+                said.append((HungUp(), clock() - began))
         assert await pulse.ask(BrokerId(902)) is None
         pulse.close()
         server.close()
@@ -109,18 +121,44 @@ def test_a_leader_that_falls_silent_is_noticed_sooner_on_an_open_connection() ->
 
 
 def test_an_answer_over_a_new_connection_after_a_lost_one_may_be_another_process() -> None:
-    async def one_at_a_time(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        size = struct.unpack(">i", await reader.readexactly(4))[0]
-        request = await reader.readexactly(size)
-        body = request[4:8] + NO_ERROR_ONE_VERSION
-        writer.write(struct.pack(">i", len(body)) + body)
-        await writer.drain()
+    said = [sign for sign, _ in asyncio.run(Leader(one_at_a_time).asked(6))]
 
-    said = [sign for sign, _ in asyncio.run(Leader(one_at_a_time).asked(4))]
-
-    assert said[0] == Heard()
-    assert Heard(is_reopened=True) in said[1:]
+    assert said[:3] == [Heard(), HungUp(), Heard(is_reopened=True)]
     assert Heard() not in said[1:]
+
+
+def test_a_leader_that_hangs_up_between_two_questions_is_noticed_at_once_and_told_once() -> None:
+    said = asyncio.run(Leader(one_at_a_time).asked(3, wait_s=5.0))
+
+    assert [sign for sign, _ in said] == [Heard(), HungUp(), *[Heard(is_reopened=True), HungUp()] * 2]
+    assert all(took_s < 4.0 for _, took_s in said)
+
+
+@pytest.mark.parametrize("serve", [answers, is_silent])
+def test_without_a_hang_up_all_the_time_passes(serve: Serve) -> None:
+    async def story() -> tuple[bool, float]:
+        async with asyncio.timeout(30.0):
+            began = asyncio.get_running_loop().time()
+            assert HungUp() not in [sign for sign, _ in await Leader(serve).asked(1, wait_s=0.2)]
+            return True, asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(story())[1] >= 0.2 * 0.9
+
+
+def test_a_leader_that_dies_while_it_is_asked_has_hung_up_and_one_that_only_accepts_is_silent() -> None:
+    connections = 0
+
+    async def dies_at_the_second_question(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        if connections > 1:
+            return  # it accepts, as a process that dies may
+        await one_at_a_time(reader, writer)
+        await reader.readexactly(4)
+
+    said = [sign for sign, _ in asyncio.run(Leader(dies_at_the_second_question).asked(4))]
+
+    assert said == [Heard(), HungUp(), Unheard(), Unheard()]
 
 
 def test_a_leader_that_hangs_up_gives_no_sign_of_life() -> None:
@@ -128,7 +166,7 @@ def test_a_leader_that_hangs_up_gives_no_sign_of_life() -> None:
 
 
 def test_a_port_that_nobody_serves_gives_no_sign_of_life() -> None:
-    async def story() -> Heard | Unheard | None:
+    async def story() -> Sign | None:
         server = await asyncio.start_server(is_silent, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]
         server.close()
@@ -160,7 +198,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_leader_that_zookeeper_does_not_answer_gives_no_sign_of_life_until_it_does() -> None:
     cut_off = [False, True, True, False]
 
-    async def story() -> list[Heard | Unheard | None]:
+    async def story() -> list[Sign | None]:
         async with serving() as server:
             server.show_life(lambda: cut_off.pop(0))
             known = LiveBroker(LEADER, (Endpoint("OUTSIDE", "127.0.0.1", server.ports["OUTSIDE"], "PLAINTEXT"),))
@@ -190,4 +228,4 @@ def test_a_process_that_was_started_again_and_has_not_found_zookeeper_yet_stays_
 
     said = [sign for sign, _ in asyncio.run(Leader(answers_in_turn).asked(5))]
 
-    assert said == [Heard(), Unheard(), Unheard(), Heard(is_reopened=True), Heard()]
+    assert said == [Heard(), HungUp(), Unheard(), Heard(is_reopened=True), Heard()]
