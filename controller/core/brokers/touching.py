@@ -14,7 +14,7 @@ from controller.core.state.placement import Numbers
 from controller.core.state.view import Cluster
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
-WRITTEN_WITHIN_S = 5.0
+WRITTEN_WITHIN_S = 10.0
 
 
 class TouchUnwritten(Alarm, frozen=True):

@@ -190,7 +190,7 @@ def test_a_partition_that_a_lost_broker_comes_to_lead_between_the_passes_is_not_
 
 def test_what_is_written_in_time_is_announced_once(rig: Noting) -> None:
     rig.lose(FIRST)
-    rig.run(10.0)
+    rig.run(20.0)
 
     told = [at for _, broker, at in rig.announced if broker == SECOND]
     assert len(told) == len(set(told)) == len(rig.written)
@@ -199,7 +199,7 @@ def test_what_is_written_in_time_is_announced_once(rig: Noting) -> None:
 def test_what_zookeeper_does_not_take_in_time_is_announced_as_it_is(rig: Noting) -> None:
     rig.is_silent = True
     rig.lose(FIRST)
-    rig.run(4.0)
+    rig.run(9.0)
     assert not rig.announced
 
     rig.run(2.0)
