@@ -144,6 +144,7 @@ class Links:
         if not any(link.depth for link in self._links.values()):
             self._encoder.forget()
             self._terms.joining.forget()
+            self._terms.rounds.forget()
         self._emit(acknowledged)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

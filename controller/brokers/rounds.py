@@ -1,6 +1,7 @@
 """How much do all links encode in one round of the event loop?
 
 Ten brokers' worth of partitions at once would block it, and a round for each small command costs more than the command.
+What all brokers are sent alike is encoded for the first of them, and for the others counts as a small command.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from controller.core.messages.commands import Command, part_count
+from controller.core.messages.commands import Command, UpdateMetadata, part_count
 
 PARTITIONS_A_ROUND = 500
 COMMAND_AS_PARTITIONS = 10  # what encoding and writing a command takes beside its partitions
+_REMEMBERED = 16  # brokers are not all as far, but nearly
 
 
 class Rounds:
@@ -21,10 +23,11 @@ class Rounds:
         """Nothing is encoded in this round yet."""
         self._taken = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._shared: deque[UpdateMetadata] = deque(maxlen=_REMEMBERED)
 
     async def take(self, command: Command) -> None:
         """Return when this command may be encoded, in the same step of the caller's task."""
-        loop, size = asyncio.get_running_loop(), COMMAND_AS_PARTITIONS + part_count(command)
+        loop, size = asyncio.get_running_loop(), COMMAND_AS_PARTITIONS + self._parts(command)
         if self._waiting or not self._fits(size):
             turn = loop.create_future()
             self._waiting.append((size, turn))
@@ -34,6 +37,18 @@ class Rounds:
         else:
             self._taken = size
             loop.call_soon(self._renew, loop)
+
+    def forget(self) -> None:
+        """Drop all that is remembered as shared."""
+        self._shared.clear()
+
+    def _parts(self, command: Command) -> int:
+        """How many partitions have to be encoded for it; the metadata that another link has asked for are encoded."""
+        if isinstance(command, UpdateMetadata):
+            if any(command is known for known in self._shared):
+                return 0
+            self._shared.append(command)
+        return part_count(command)
 
     def _fits(self, size: int) -> bool:
         return not self._taken or self._taken + size <= PARTITIONS_A_ROUND

@@ -14,6 +14,8 @@ from controller.core.messages.events import Event
 from controller.runtime.clock import Clock
 
 MOST_EVENTS_A_TURN = 500
+# Enough after a turn of 50 ms for a broker to answer a command and to get the next.
+SHARE_OF_OTHERS, LEAST_SHARE_S = 1 / 16, 0.001
 
 Performer = Callable[[Any], None]
 """Carries out one kind of effect, on the event loop; must not block."""
@@ -52,7 +54,8 @@ class Pump:
 
     Everything emitted while a turn runs is one batch, so that a busy controller takes fewer and larger turns. A batch
     has at most `most_events`, and other tasks of the event loop run between two: no flood of events delays answers,
-    acknowledgements and heartbeats.
+    acknowledgements and heartbeats. After a long turn they have a share of its time: brokers get one command after the
+    other, and what turns decide must not queue up for them.
 
     An exception from a turn or a performer means that an invariant is violated: nothing more is decided, and
     `on_broken` is called to end the term.
@@ -111,13 +114,15 @@ class Pump:
                 self._stirred.clear()
                 await self._stirred.wait()
                 continue
+            began = self._clock.now()
             try:
                 self._turn()
             except Exception as error:
                 self.stop()
                 self._on_broken(error)
                 return
-            await asyncio.sleep(0)
+            share_s = (self._clock.now() - began) * SHARE_OF_OTHERS
+            await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S else 0)
 
     def _turn(self) -> None:
         queue = self._queue

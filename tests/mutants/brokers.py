@@ -13,9 +13,12 @@ BATCH = "controller/core/announcing/batch.py"
 DRAFT = "controller/core/steps/draft.py"
 MEMORY = "controller/core/brokers/memory.py"
 PASSES = "controller/core/brokers/passes.py"
+TOUCHING = "controller/core/brokers/touching.py"
 SENDING = "controller/core/announcing/sending.py"
 WAITS = "controller/core/scheduling/waits.py"
 VIEW = "controller/core/state/view.py"
+
+ORDER = "in the end all is written, in whichever order"
 
 MUTANTS = (
     Mutant(
@@ -253,5 +256,37 @@ MUTANTS = (
         "is_initial or before is None or not former.assignment.replicas",
         "is_initial or not former.assignment.replicas",
         (unit("first_sight"),),
+    ),
+    Mutant(
+        "elects no leaders before it makes ISRs smaller",
+        BROKERS,
+        "self._passes.begin_ahead(broker, elect)",
+        "pass",
+        (unit("lost_leaders"),),
+        unseen=ORDER,
+    ),
+    Mutant(
+        "lets what one lost broker followed come before what the next one led",
+        PASSES,
+        "self._ahead.append(",
+        "self._left.append(",
+        (unit("lost_leaders"), unit("hosted_passes")),
+        unseen=ORDER,
+    ),
+    Mutant(
+        "announces twice what a lost broker hosted",
+        TOUCHING,
+        "numbers.pop(number, None)",
+        "pass",
+        (unit("lost_leaders"),),
+        unseen="brokers may hear of a partition again",
+    ),
+    Mutant(
+        "never announces what a lost broker hosted while ZooKeeper does not take it",
+        TOUCHING,
+        "            self.add(name, numbers)\n",
+        "            pass\n",
+        (unit("lost_leaders"),),
+        unseen="when faults stop, ZooKeeper takes it",
     ),
 )

@@ -242,4 +242,12 @@ MUTANTS = (
         "out.read(to_watch)",
         (story("move_followed_by_notification"),),
     ),
+    Mutant(
+        "forgets that settings are fresh for a partition when another needs them",
+        ELECTIONS,
+        "fresh_configs.setdefault(name, {}).update(concerned)",
+        "fresh_configs[name] = dict(concerned)",
+        (unit("turns_are_bounded"),),
+        unseen="a topic must have more leaderless partitions than a turn decides",
+    ),
 )

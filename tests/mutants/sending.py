@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant, law, unit
 
 JOINING = "controller/brokers/joining.py"
+PUMP = "controller/runtime/pump.py"
 ROUNDS = "controller/brokers/rounds.py"
 LINK = "controller/brokers/link.py"
 MACHINE = "controller/core/machine.py"
@@ -74,6 +75,22 @@ MUTANTS = (
         ROUNDS,
         "if self._waiting or not self._fits(size):",
         "if not self._fits(size):",
+        ("tests/unit/brokers/test_rounds.py",),
+        unseen=LINKS_OF_WORLDS,
+    ),
+    Mutant(
+        "leaves brokers no time between long turns",
+        PUMP,
+        "await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S else 0)",
+        "await asyncio.sleep(0)",
+        ("tests/unit/runtime/test_pump.py",),
+        unseen=LINKS_OF_WORLDS,
+    ),
+    Mutant(
+        "gives what all brokers are sent alike a round for each of them",
+        ROUNDS,
+        "                return 0\n",
+        "                pass\n",
         ("tests/unit/brokers/test_rounds.py",),
         unseen=LINKS_OF_WORLDS,
     ),

@@ -159,6 +159,22 @@ MUTANTS = (
         (unit("agenda"),),
     ),
     Mutant(
+        "decides first about what has leaders",
+        AGENDA,
+        "return self._urgent, self._leaderless, self._normal",
+        "return self._urgent, self._normal, self._leaderless",
+        (unit("agenda"), unit("lost_leaders")),
+        unseen="in the end all is decided, in whichever order",
+    ),
+    Mutant(
+        "puts refused elections behind everything",
+        STEPS,
+        "agenda.add_leaderless(step.name, self._leaderless(step))",
+        "pass",
+        (unit("lost_leaders"),),
+        unseen="in the end all is decided, in whichever order",
+    ),
+    Mutant(
         "forgets a retry",
         TRANSACTIONS,
         "        out.wake(TryAgain(subject), out.now + wait)\n",

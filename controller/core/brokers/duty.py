@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from controller.core.announcing.batch import Batch
@@ -14,6 +14,7 @@ from controller.core.brokers.former_lives import FormerLives, catching_up
 from controller.core.brokers.memory import BrokersMemory
 from controller.core.brokers.passes import HostedPasses
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
+from controller.core.brokers.touching import Touching, TouchUnwritten
 from controller.core.messages.commands import LeaderAndIsr, StopReplica
 from controller.core.messages.effects import Connect, Disconnect
 from controller.core.messages.errors import ErrorCode
@@ -23,12 +24,13 @@ from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import ControlledShutdown
 from controller.core.scheduling.waits import Wait
 from controller.core.stage import in_force
-from controller.core.state.changes import Changes, OpenChanges, cut_off
+from controller.core.state.changes import Changes, OpenChanges
 from controller.core.state.topics import Partition, TopicView
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
@@ -46,7 +48,7 @@ class Brokers(Duty):
     """The brokers of one term, and what they know."""
 
     requests = (ControlledShutdown,)
-    alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
+    alarms = (TellAllAgain, RaiseEpochs, AskForDeletions, TouchUnwritten)
 
     def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
         self._shared = shared
@@ -60,7 +62,7 @@ class Brokers(Duty):
         self._passes = HostedPasses(shared.cluster.hosted, shared.settings.budget.hosted)
         self._former_lives = FormerLives(shared.cluster, memory, self._passes)
         self._full_updates = FullUpdates(shared.cluster)
-        self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
+        self._touching = Touching(shared.cluster)
         self._refusals = Refusals(shared, memory)
         self._readmitted: dict[BrokerId, None] = {}
         self._new: dict[TopicPartition, frozenset[BrokerId]] = {}
@@ -87,7 +89,10 @@ class Brokers(Duty):
             self._shared.waits.close(wait, out)
         self._passes.renew()
         self._passes.go_on(out)
-        self._touch(changes)
+        for at in self._memory.touched:
+            self._look_at(at.topic, (at.partition,))
+        self._memory.touched.clear()
+        self._touching.touch(changes)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connect to brokers; then note what they must still be sent, and forget what is gone."""
@@ -101,6 +106,7 @@ class Brokers(Duty):
                 self._fresh[event.broker] = None
         for name, gone in changes.gone_topics.items():
             self._memory.forget_topic(name, gone.partitions)
+        self._touching.follow(changes)
         self._note_unannounced(changes)
 
     def _insist_on_own_registration(self, changes: Changes, out: Outbox) -> None:
@@ -139,17 +145,45 @@ class Brokers(Duty):
             self._look_after_new(broker, is_new_to_us=is_new_to_us)
 
     def _look_after_lost(self, broker: BrokerId, out: Outbox) -> None:
-        """Look at each partition that a lost broker hosted. It may return once all of them have settled."""
+        """Look at each partition that a lost broker hosted. It may return once all of them have settled.
+
+        What it led comes first: nobody can use these partitions until others lead them. The second pass leaves nothing
+        to the first, since the broker may have been elected while that was under way.
+        """
         callback = partial(self._let_in_again, broker)
         wait = self._shared.waits.start(callback, READMITTED_AFTER_S, out, is_prolonged=True)
         followed, since = self._former_lives.take_followed(broker), self._former_lives.watch()
 
+        def elect(name: TopicName, numbers: Sequence[PartitionId]) -> None:
+            led = (n for n, state in self._states(name, numbers) if state.leader == broker)
+            self._shared.agenda.add_leaderless(name, led)
+
         def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
-            self._look_at(name, numbers)
+            self._shared.agenda.add(name, numbers)
+            is_new = partial(self._former_lives.has_risen, since=since)
+            written = {n for n, state in self._states(name, numbers) if _loses_its_place(broker, state)}
+            self._touching.add_unless_written(name, written)
+            others = (n for n in numbers if n not in written and not is_new(TopicPartition(name, n)))
+            self._touching.add(name, others)
             self._former_lives.outdate(broker, name, numbers, since, followed)
             wait.expect(name, numbers)
 
-        self._passes.begin(broker, visit, partial(self._shared.waits.close, wait))
+        def end(out: Outbox) -> None:
+            self._touching.expect_writes(out)
+            self._shared.waits.close(wait, out)
+
+        self._passes.begin_ahead(broker, elect)
+        self._passes.begin(broker, visit, end)
+
+    def _states(self, name: TopicName, numbers: Iterable[PartitionId]) -> Iterator[tuple[PartitionId, PartitionState]]:
+        """The states that are known of these partitions, unless their topic is being deleted."""
+        topic = self._cluster.topics.get(name)
+        if topic is None or topic.is_queued_for_deletion:
+            return
+        for number in numbers:
+            held = topic.partitions.get(number)
+            if held is not None and held.state is not None:
+                yield number, held.state
 
     def _look_after_new(self, broker: BrokerId, *, is_new_to_us: bool) -> None:
         """Look at each partition that a broker hosts; if it may have lived before this term, outdate that life."""
@@ -187,20 +221,7 @@ class Brokers(Duty):
     def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """Make partitions due before any wait can consider them settled."""
         self._shared.agenda.add(name, numbers)
-        self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
-
-    def _touch(self, changes: OpenChanges) -> None:
-        """Touch as many of them as fit this turn, and only if the turn has no partitions seen for the first time."""
-        for at in self._memory.touched:
-            self._look_at(at.topic, (at.partition,))
-        self._memory.touched.clear()
-        if changes.is_initial:
-            return
-        for name, numbers in cut_off(self._to_touch, changes.room).items():
-            for number in numbers:
-                held = self._cluster.partition(TopicPartition(name, number))
-                if held is not None:
-                    changes.touch(name, number, held)
+        self._touching.add(name, numbers)
 
     # ---- what they have not been sent -----------------------------------------------------------------------
 
@@ -267,7 +288,7 @@ class Brokers(Duty):
             is_full_update = bool(fresh) or changes.is_beginning
             for broker, command in batch.commands(brokers_changed=have_changed, is_full_update=is_full_update):
                 send(broker, command, cluster, self._memory, out)
-        if self._to_touch or (self._full_updates.has_more(self._incomplete()) and not changes.unseen):
+        if self._touching.has_more or (self._full_updates.has_more(self._incomplete()) and not changes.unseen):
             out.wake(Again(), out.now)
         if cluster.owing and not self._is_alarm_set:
             self._is_alarm_set = True
@@ -330,6 +351,8 @@ class Brokers(Duty):
                 self._fresh[broker] = None
             case RaiseEpochs(broker):
                 self._refusals.raise_epochs(broker)
+            case TouchUnwritten():
+                self._touching.woke()
             case AskForDeletions():
                 self._is_owed_due, self._is_alarm_set = True, False
             case _:
@@ -412,6 +435,11 @@ class Brokers(Duty):
             "replicas_without_broker": sum(self._cluster.replica_counts.get(c, 0) for c in self._cluster.controllers),
             "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
+
+
+def _loses_its_place(broker: BrokerId, state: PartitionState) -> bool:
+    """Whether the loss of a broker changes this state: others elect a leader, or the leader's ISR becomes smaller."""
+    return broker == state.leader or (broker in state.isr and state.leader in state.isr)
 
 
 def _in_force(held: Partition) -> Assignment:

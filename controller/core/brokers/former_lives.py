@@ -47,6 +47,10 @@ class FormerLives:
         if self._passes.has_more:
             self._risen[at] = self._watching
 
+    def has_risen(self, at: TopicPartition, since: int) -> bool:
+        """Whether the leader epoch of a partition has risen since a pass began to `watch`."""
+        return self._risen.get(at, 0) >= since
+
     def note_led(self, at: TopicPartition, former: BrokerId, epoch: LeaderEpoch) -> None:
         """Note that a partition has another leader. A former one that shuts down is sent that, and follows."""
         if former in self._followed:
@@ -87,7 +91,7 @@ class FormerLives:
             if held is None or held.state is None or broker not in catching_up(held):
                 continue
             at = TopicPartition(name, number)
-            if self._risen.get(at, 0) < since:
+            if not self.has_risen(at, since):
                 yield at, held.state.leader_epoch
 
 

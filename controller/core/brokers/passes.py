@@ -38,7 +38,7 @@ class _Pass(Struct, eq=False):
 
 
 class HostedPasses:
-    """The passes of one term, in the order in which they were begun.
+    """The passes of one term, in the order in which they were begun; those that were begun `ahead` come first.
 
     A pass visits the topics that its broker hosts when it begins, and of each the partitions that it hosts when their
     turn comes. What is placed on the broker later has been decided with what is known now.
@@ -48,20 +48,25 @@ class HostedPasses:
         """Begin without passes. `budget` is how many topics and partitions a turn visits."""
         self._hosted = hosted
         self._budget = self._room = budget
+        self._ahead: deque[_Pass] = deque()
         self._left: deque[_Pass] = deque()
 
     @property
     def has_more(self) -> bool:
         """Whether a pass is not over."""
-        return bool(self._left)
+        return bool(self._ahead or self._left)
 
     def is_under_way(self, broker: BrokerId) -> bool:
         """Whether a pass over this broker's partitions is not over."""
-        return any(one.broker == broker for one in self._left)
+        return any(one.broker == broker for one in (*self._ahead, *self._left))
 
     def begin(self, broker: BrokerId, visit: Visit, end: End = _no_end) -> None:
         """Queue a pass; `end` is called after the last partition."""
-        self._left.append(_Pass(broker, visit, end, self._topics_of(broker), TopicName(""), iter(())))
+        self._left.append(self._pass(broker, visit, end))
+
+    def begin_ahead(self, broker: BrokerId, visit: Visit) -> None:
+        """Queue a pass before all that were not begun ahead, even one that is under way: that one goes on later."""
+        self._ahead.append(self._pass(broker, visit, _no_end))
 
     def begin_once(self, broker: BrokerId, visit: Visit) -> None:
         """Queue a pass, unless the same one still waits for its turn: that one visits what is hosted now."""
@@ -70,6 +75,9 @@ class HostedPasses:
             self.begin(broker, visit)
         else:
             waiting.topics = self._topics_of(broker)
+
+    def _pass(self, broker: BrokerId, visit: Visit, end: End) -> _Pass:
+        return _Pass(broker, visit, end, self._topics_of(broker), TopicName(""), iter(()))
 
     def _topics_of(self, broker: BrokerId) -> Iterator[TopicName]:
         return iter(tuple(self._hosted.get(broker, ())))
@@ -80,8 +88,9 @@ class HostedPasses:
 
     def go_on(self, out: Outbox) -> None:
         """Visit as many partitions as this turn still may; the next turn goes on."""
-        while self._left and self._room > 0:
-            now = self._left[0]
+        while self.has_more and self._room > 0:
+            queue = self._ahead or self._left
+            now = queue[0]
             numbers = tuple(islice(now.numbers, self._room))
             if numbers:
                 self._room -= len(numbers)
@@ -90,10 +99,10 @@ class HostedPasses:
             self._room -= 1
             name = next(now.topics, None)
             if name is None:
-                self._left.popleft()
+                queue.popleft()
                 now.end(out)
             else:
                 hosted = self._hosted.get(now.broker, {}).get(name, {})
                 now.name, now.numbers = name, iter(tuple(hosted))
-        if self._left:
+        if self.has_more:
             out.wake(Again(), out.now)

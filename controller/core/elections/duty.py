@@ -141,7 +141,7 @@ class Elections(TopicDuty):
         for name in changes.configs:
             concerned = {**dict.fromkeys(self._offline(name)), **self._await_settings.pop(name, {})}
             if name in self._cluster.topics:
-                self._memory.fresh_configs[name] = dict(concerned)
+                self._memory.fresh_configs.setdefault(name, {}).update(concerned)  # others may still wait for a step
                 self._shared.agenda.add(name, concerned)
         for path, _ in changes.refused:
             address = address_of(path)

@@ -16,12 +16,19 @@ def _no_parts(_: TopicName) -> int:
 
 
 class Agenda:
-    """Partitions that the rules must examine, by topic. Topics with a waiting caller come first."""
+    """Partitions that the rules must examine, by topic. Topics with a waiting caller come first, then those partitions
+    that have lost their leaders.
+    """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._urgent: dict[TopicName, Numbers] = {}
+        self._leaderless: dict[TopicName, Numbers] = {}
         self._normal: dict[TopicName, Numbers] = {}
+
+    @property
+    def _queues(self) -> tuple[dict[TopicName, Numbers], ...]:
+        return self._urgent, self._leaderless, self._normal
 
     def add(self, topic: TopicName, numbers: Iterable[PartitionId] = (), *, is_urgent: bool = False) -> None:
         """Schedule these partitions, and the topic as a whole."""
@@ -30,6 +37,12 @@ class Agenda:
             self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
         queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
+    def add_leaderless(self, topic: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """Schedule these partitions before all for which no caller waits, even before others of their topic."""
+        leaderless = dict.fromkeys(numbers)
+        if leaderless:
+            self._leaderless.setdefault(topic, {}).update(leaderless)
+
     def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _no_parts) -> list[Due]:
         """Take this turn's topics: within the budget, but at least one; skips busy topics.
 
@@ -37,12 +50,12 @@ class Agenda:
             Each topic, each of its partitions and each part of a request `waiting` for it costs one unit. If one topic
             exceeds the budget, the rest of its partitions stays due.
         """
-        taken: list[Due] = []
+        taken: dict[TopicName, Numbers] = {}
         spent = 0
-        for queue in (self._urgent, self._normal):
+        for queue in self._queues:
             for topic in tuple(queue):
                 if spent >= self._budget:
-                    return taken
+                    return [*taken.items()]
                 if any(topic in some for some in busy):
                     continue
                 numbers = queue.pop(topic)
@@ -50,13 +63,13 @@ class Agenda:
                     queue[topic] = dict(islice(numbers.items(), self._budget, None))
                     numbers = dict(islice(numbers.items(), self._budget))
                 spent += 1 + len(numbers) + waiting(topic)
-                taken.append((topic, numbers))
-        return taken
+                taken.setdefault(topic, {}).update(numbers)
+        return [*taken.items()]
 
     def is_due(self, topic: TopicName) -> bool:
         """Whether any part of this topic is still due."""
-        return topic in self._urgent or topic in self._normal
+        return any(topic in queue for queue in self._queues)
 
     def has_more(self, *busy: Container[TopicName]) -> bool:
         """Whether topics that are not busy are left for the next turn."""
-        return any(not any(t in some for some in busy) for queue in (self._urgent, self._normal) for t in queue)
+        return any(not any(t in some for some in busy) for queue in self._queues for t in queue)

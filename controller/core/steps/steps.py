@@ -353,12 +353,19 @@ class Steps(Duty):
                 requests.put_back(left)
                 if not is_waiting or self._quarantine_refused(step, about, out):
                     agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted) or is_waiting)
+                    agenda.add_leaderless(step.name, self._leaderless(step))
             case Unwritable(message):
                 self._refuse_unwritable(step, outcome, message, out)
             case _:
                 assert_never(outcome)
         for decider in self._deciders:
             decider.step_settled(step, outcome, out)
+
+    def _leaderless(self, step: Step) -> Iterable[PartitionId]:
+        """The due partitions of a refused step whose leaders are gone: a transaction has many, most without fault."""
+        topic = self._cluster.topics.get(step.name)
+        states = {} if topic is None else {n: held.state for n in step.numbers if (held := topic.partitions.get(n))}
+        return [n for n, state in states.items() if state is not None and not self._cluster.is_registered(state.leader)]
 
     def _grant(self, items: Iterable[Item], out: Outbox) -> None:
         for item in items:

@@ -75,3 +75,37 @@ def test_what_comes_while_others_have_waited_waits_too() -> None:
         assert encoded == [*range(3 * FITTING)]
 
     asyncio.run(story())
+
+
+def test_what_all_brokers_are_sent_alike_takes_a_round_of_its_own_only_once() -> None:
+    async def story() -> None:
+        rounds, encoded = Rounds(), list[int]()
+        alike = UpdateMetadata((view(1),) * 5 * PARTITIONS_A_ROUND, ())
+        tasks = [asyncio.create_task(encode(rounds, number, alike, encoded)) for number in range(9)]
+        await asyncio.sleep(0)
+        assert encoded == [0]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert encoded == [*range(9)]
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_what_is_encoded_afresh_has_a_round_of_its_own_again(*, is_forgotten: bool) -> None:
+    async def story() -> None:
+        rounds, encoded = Rounds(), list[int]()
+        alike = UpdateMetadata((view(1),) * PARTITIONS_A_ROUND, ())
+        await encode(rounds, 0, alike, encoded)
+        await asyncio.sleep(0)
+        if is_forgotten:
+            rounds.forget()
+        then: list[Command] = [alike, SMALL]
+        tasks = [asyncio.create_task(encode(rounds, number, made, encoded)) for number, made in enumerate(then, 1)]
+        await asyncio.sleep(0)
+
+        assert encoded == ([0, 1] if is_forgotten else [0, 1, 2])
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())

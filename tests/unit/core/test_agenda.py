@@ -57,6 +57,33 @@ def test_whom_someone_waits_for_comes_first_with_all_that_was_due_of_it() -> Non
     assert agenda.take(NO_TOPICS) == [(B, numbers(1, 2, 3)), (A, numbers(0))]
 
 
+def test_what_has_lost_its_leader_comes_before_everything_for_which_no_caller_waits() -> None:
+    agenda = Agenda(budget=2)
+    agenda.add(A, numbers(0, 1))
+    agenda.add(B, numbers(0))
+    agenda.add_leaderless(B, numbers(1))
+    agenda.add_leaderless(A, numbers(2))
+    agenda.add(C, numbers(0), is_urgent=True)
+
+    assert agenda.take(NO_TOPICS) == [(C, numbers(0))]
+    assert agenda.take(NO_TOPICS) == [(B, numbers(1))]
+    assert agenda.take(NO_TOPICS) == [(A, numbers(2))]
+    assert agenda.take(NO_TOPICS) == [(A, numbers(0, 1))]
+    assert agenda.has_more(NO_TOPICS)
+
+
+def test_a_topic_that_is_due_in_two_ways_is_decided_at_once_if_a_turn_has_room_for_it() -> None:
+    agenda = Agenda(budget=1_000)
+    agenda.add(A, numbers(0, 1))
+    agenda.add_leaderless(A, numbers(1, 2))
+    agenda.add_leaderless(B, ())
+
+    assert agenda.is_due(A)
+    assert not agenda.is_due(B)
+    assert agenda.take(NO_TOPICS) == [(A, numbers(1, 2, 0))]
+    assert not agenda.is_due(A)
+
+
 def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
     agenda = Agenda(budget=1_000)
     agenda.add(A, numbers(0))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.brokers.duty import Brokers
-from controller.core.brokers.passes import HostedPasses
+from controller.core.brokers.passes import End, HostedPasses, Visit, _Pass
 from controller.core.messages.commands import UpdateMetadata
 from controller.core.messages.effects import Answer, Commit, Set, Tell, Wake
 from controller.core.messages.events import Again, Asked, CallId, Observed, Woke
@@ -109,6 +109,23 @@ def test_a_pass_that_waits_for_its_turn_does_for_all_who_ask_for_it_and_visits_w
     assert notes.visited == [(A, 0), (A, 1), (A, 7), (B, 3), (A, 0), (A, 1)]
 
 
+def test_a_pass_that_is_begun_ahead_comes_before_one_that_is_under_way() -> None:
+    hosted = {FIRST: {A: numbers(0, 1, 2)}, SECOND: {B: numbers(7)}}
+    passes, notes = HostedPasses(hosted, 2), Notes()
+    passes.begin(FIRST, notes.visit, notes.end)
+    passes.go_on(out())
+    assert notes.visited == [(A, 0)]
+
+    passes.begin_ahead(SECOND, notes.visit)
+    assert passes.is_under_way(SECOND)
+    while passes.has_more:
+        passes.renew()
+        passes.go_on(out())
+
+    assert notes.visited == [(A, 0), (B, 7), (A, 1), (A, 2)]
+    assert notes.ends == 1
+
+
 # ---- storms ---------------------------------------------------------------------------------------------------------
 
 
@@ -126,15 +143,18 @@ def the_brokers(rig: Rig) -> Brokers:
 
 
 def examined(rig: Rig, most: list[int]) -> None:
-    """Note how many partitions each turn adds to the agenda because of brokers."""
-    brokers = the_brokers(rig)
-    look_at = brokers._look_at
+    """Note how many partitions each turn visits because of brokers."""
+    passes = the_brokers(rig)._passes
+    a_pass = passes._pass
 
-    def counted(name: TopicName, some_: Sequence[PartitionId]) -> None:
-        most[-1] += len(some_)
-        look_at(name, some_)
+    def counted(broker: BrokerId, visit: Visit, end: End) -> _Pass:
+        def visit_(name: TopicName, some_: Sequence[PartitionId]) -> None:
+            most[-1] += len(some_)
+            visit(name, some_)
 
-    brokers._look_at = counted  # type: ignore[method-assign, assignment]
+        return a_pass(broker, visit_, end)
+
+    passes._pass = counted  # type: ignore[method-assign]
     rig.turned = lambda effects: most.append(0)  # type: ignore[method-assign]  # noqa: ARG005
 
 
@@ -146,14 +166,14 @@ def test_every_broker_dies_and_returns_and_no_turn_looks_at_more_than_its_budget
         rig.lose(broker)
     rig.run(5.0)
     hosted = SHAPE.partitions * SHAPE.replication
-    assert sum(most) == hosted
+    assert sum(most) == 2 * hosted  # what they led, and then everything
     assert max(most) <= HOSTED
     assert rig.machine.figures()["offline_partitions"] == SHAPE.partitions
 
     for broker in rig.brokers:
         rig.observe([rig.registration(broker, rig.next_zxid())])
     rig.run(5.0)
-    assert sum(most) == 2 * hosted
+    assert sum(most) == 3 * hosted
     assert max(most) <= HOSTED
     assert rig.machine.figures()["offline_partitions"] == 0
     assert rig.machine.figures()["live_brokers"] == SHAPE.brokers

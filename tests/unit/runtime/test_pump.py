@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from controller.core.messages.effects import Drained, Effect, Notice, StepDown, Wake
 from controller.core.messages.events import Alarm, Event, Loaded, Woke
 from controller.runtime.clock import Clock
-from controller.runtime.pump import Performer, Pump, Took
+from controller.runtime.pump import LEAST_SHARE_S, SHARE_OF_OTHERS, Performer, Pump, Took
 
 
 class Named(Alarm, frozen=True):
@@ -116,6 +118,34 @@ def test_a_flood_of_events_does_not_keep_others_from_their_turn() -> None:
         assert [turn[0] for turn in stage.turns] == [10] * 100
         assert stage.turns[0][2] == 990
         assert others >= 99
+
+    asyncio.run(story())
+
+
+def test_after_a_long_turn_a_broker_answers_and_gets_the_next_command_before_the_next_turn() -> None:
+    async def story() -> None:
+        answered = 0
+        found: list[int] = []
+
+        def script(events: Sequence[Event], _: float) -> list[Effect]:
+            found.append(answered)
+            time.sleep(4 * LEAST_SHARE_S / SHARE_OF_OTHERS)
+            return [StepDown("enough")] if len(found) == 3 else []
+
+        async def broker() -> None:
+            nonlocal answered
+            while True:
+                await asyncio.sleep(LEAST_SHARE_S)
+                answered += 1
+
+        stage = Stage(script, most_events=1)
+        for number in range(3):
+            stage.pump.emit(Woke(Named(str(number))))
+        task = asyncio.ensure_future(broker())
+        await stage.pump.run()
+        task.cancel()
+
+        assert all(after - before >= 2 for before, after in pairwise(found))
 
     asyncio.run(story())
 
