@@ -105,6 +105,10 @@ class Links:
             command=type(tell.command).__name__,
         )
 
+    def are_commands_queued(self) -> bool:
+        """Whether a command waits behind one that its broker has not answered."""
+        return any(link.depth > 1 for link in self._links.values())
+
     async def drain(self, timeout_s: float) -> bool:
         """Wait until every command has been acknowledged. False on a timeout, or if the wait was cut short."""
         waits = [asyncio.ensure_future(link.until_idle()) for link in self._links.values()]

@@ -66,6 +66,9 @@ class Channels(Protocol):
     def tell(self, tell: effects.Tell) -> None:
         """Queue a command."""
 
+    def are_commands_queued(self) -> bool:
+        """Whether a command waits behind one that its broker has not answered."""
+
     async def drain(self, timeout_s: float) -> bool:
         """Wait until brokers have acknowledged every command. False on a timeout."""
 
@@ -256,6 +259,7 @@ class Term:
             Clock(asyncio.get_running_loop()),
             self._broken,
             observers=(*parts.turn_observers, self._audit, *([parts.journal] if parts.journal is not None else [])),
+            are_commands_queued=self.links.are_commands_queued,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -54,14 +54,14 @@ class Pump:
 
     Everything emitted while a turn runs is one batch, so that a busy controller takes fewer and larger turns. A batch
     has at most `most_events`, and other tasks of the event loop run between two: no flood of events delays answers,
-    acknowledgements and heartbeats. After a long turn they have a share of its time: brokers get one command after the
-    other, and what turns decide must not queue up for them.
+    acknowledgements and heartbeats. While commands queue up for brokers, which get one after the other, a long turn is
+    followed by a share of its time.
 
     An exception from a turn or a performer means that an invariant is violated: nothing more is decided, and
     `on_broken` is called to end the term.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a seam of its own, and most have a default
         self,
         machine: StateMachine,
         perform: Mapping[type, Performer],
@@ -70,8 +70,10 @@ class Pump:
         *,
         observers: Sequence[TurnObserver] = (),
         most_events: int = MOST_EVENTS_A_TURN,
+        are_commands_queued: Callable[[], bool] = lambda: False,
     ) -> None:
         """Events can be emitted at once; nothing is decided before `run`. `Wake` needs no performer.
+        `are_commands_queued`: a broker has to answer a command before it gets the next.
 
         Raises:
             ValueError: a kind of effect has no performer.
@@ -85,6 +87,7 @@ class Pump:
         self._on_broken = on_broken
         self._observers = observers
         self._most_events = most_events
+        self._are_commands_queued = are_commands_queued
         self._queue: deque[Event] = deque()
         self._stirred = asyncio.Event()
         self._is_stopped = False
@@ -122,7 +125,7 @@ class Pump:
                 self._on_broken(error)
                 return
             share_s = (self._clock.now() - began) * SHARE_OF_OTHERS
-            await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S else 0)
+            await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S and self._are_commands_queued() else 0)
 
     def _turn(self) -> None:
         queue = self._queue

@@ -81,7 +81,7 @@ MUTANTS = (
     Mutant(
         "leaves brokers no time between long turns",
         PUMP,
-        "await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S else 0)",
+        "await asyncio.sleep(share_s if share_s >= LEAST_SHARE_S and self._are_commands_queued() else 0)",
         "await asyncio.sleep(0)",
         ("tests/unit/runtime/test_pump.py",),
         unseen=LINKS_OF_WORLDS,

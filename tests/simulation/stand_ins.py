@@ -87,6 +87,9 @@ class Links:
             await asyncio.sleep(DRAIN_LOOK_S)
         return True
 
+    def are_commands_queued(self) -> bool:
+        return False
+
     def answer_within(self, timeout_s: float) -> None:
         """Not used: no process gets other settings here."""
 

@@ -208,6 +208,8 @@ class Transactions:
             message = f"{proposal.subject.text} cannot be written: {described(error)}"
             self._quarantine.put(f"the write of {proposal.subject.text}", described(error), out)
             return Unwritable(message)
+        if not self._size_warnings.may_be_news(max(piece.size_bytes for piece in made)):
+            return made
         too_large = self._size_warnings.refusal(chain.from_iterable(piece.operations for piece in made), out)
         return made if too_large is None else TooLarge(too_large)
 

@@ -50,6 +50,10 @@ class Packing:
         """The atoms of a proposal with their sizes. An atom that is too large is cut into ranked parts."""
         for atom in proposal.atoms:
             why = atom.why
+            if len(atom.writes) == 1 and not atom.before and not atom.after:  # as most: there is nothing to cut
+                alone = (operation(atom.writes[0]),)
+                yield Piece(proposal, alone, why, is_alone, self._sizes.write_bytes(alone[0]))
+                continue
             for rank, parts in enumerate(self._ranks(atom)):
                 for operations, size_bytes in parts:
                     yield Piece(proposal, operations, why, is_alone, size_bytes, rank)

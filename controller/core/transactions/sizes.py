@@ -85,6 +85,10 @@ class SizeWarnings:
         self._warned: set[str] = set()
         self._refused: set[str] = set()
 
+    def may_be_news(self, size_bytes: int) -> bool:
+        """Whether `refusal` has to look at writes that take so many bytes at most: mostly all are small."""
+        return bool(self._refused) or size_bytes + self._sizes.empty_bytes > ALARMING_SHARE * self._sizes.limit_bytes
+
     def refusal(self, writes: Iterable[Operation], out: Outbox) -> str | None:
         """Return why these writes are too large to send, or None. Logs a warning the first time."""
         size_bytes, path = max((self._sizes.write_bytes(made), made.write.address.path) for made in writes)

@@ -592,6 +592,21 @@ def test_the_waits_between_attempts_grow() -> None:
     asyncio.run(story())
 
 
+def test_commands_are_queued_only_while_one_waits_behind_another() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, _, _):
+            assert not links.are_commands_queued()
+            links.tell(tell(StopReplica((stop(1),))))
+            assert not links.are_commands_queued()
+            links.tell(tell(StopReplica((stop(2),))))
+            assert links.are_commands_queued()
+
+            assert await links.drain(20.0)
+            assert not links.are_commands_queued()
+
+    asyncio.run(story())
+
+
 class SwallowingDialer(PlaintextDialer):
     """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
 
