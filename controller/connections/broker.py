@@ -94,12 +94,10 @@ class BrokerConnection:
         except TimeoutError:
             self.drop()
             raise Broken(f"no answer from {self._endpoint} within {timeout_s:g} s") from None
-        except OSError as error:
+        except (OSError, OversizedFrame) as error:
             self.drop()
-            raise Ended(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
-        except OversizedFrame as error:
-            self.drop()
-            raise Broken(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
+            kind = Ended if isinstance(error, OSError) else Broken
+            raise kind(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         except BaseException:  # cancelled, or `Broken` already: half a response may be in flight
             self.drop()
             raise

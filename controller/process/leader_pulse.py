@@ -2,7 +2,7 @@
 
 Its event loop answers, so that a process that hangs gives none. One that ZooKeeper does not answer offers no versions,
 which is no sign of life either. What answers over a new connection, after one was lost, may be a process that was
-started again at the same address. The end of the connection is told at once, once.
+started again at the same address. A connection that ends is reported at once, and only once.
 """
 
 from __future__ import annotations

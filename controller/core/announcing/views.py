@@ -10,6 +10,7 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, PartitionId, Replicas, TopicPartition
 from zk_layout.znodes.partition_state import RECOVERED, PartitionState
+from zk_layout.znodes.topics import Assignment
 
 DELETED = BrokerId(-2)
 
@@ -27,6 +28,22 @@ def view(
     assignment = held.assignment
     if assignment.is_moving or state.isr != assignment.replicas:
         assignment = in_force(assignment, state)
+    return _seen(topic, number, held, state, assignment, _offline(topic, number, assignment.replicas, cluster))
+
+
+def view_at_rest(topic: TopicView, number: PartitionId, held: Partition, state: PartitionState) -> PartitionView:
+    """The same for a partition that does not move, all of whose replicas are in sync and online."""
+    return _seen(topic, number, held, state, held.assignment, ())
+
+
+def _seen(
+    topic: TopicView,
+    number: PartitionId,
+    held: Partition,
+    state: PartitionState,
+    assignment: Assignment,
+    offline: Replicas,
+) -> PartitionView:
     return PartitionView(
         topic.name,
         topic.topic_id,
@@ -40,23 +57,7 @@ def view(
         assignment.replicas,
         assignment.adding,
         assignment.removing,
-        _offline(topic, number, assignment.replicas, cluster),
-    )
-
-
-def view_at_rest(topic: TopicView, number: PartitionId, held: Partition, state: PartitionState) -> PartitionView:
-    """The same for a partition that does not move, all of whose replicas are in sync and online."""
-    return PartitionView(
-        topic.name,
-        topic.topic_id,
-        number,
-        state.controller_epoch,
-        state.leader,
-        state.leader_epoch,
-        state.isr,
-        held.epoch,
-        state.leader_recovery_state,
-        held.assignment.replicas,
+        offline,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from controller.core.announcing.batch import Batch
@@ -147,21 +147,21 @@ class Brokers(Duty):
     def _look_after_lost(self, broker: BrokerId, out: Outbox) -> None:
         """Look at each partition that a lost broker hosted. It may return once all of them have settled.
 
-        What it led comes first: nobody can use these partitions until others lead them. The second pass leaves nothing
-        to the first, since the broker may have been elected while that was under way.
+        The partitions that it led come first: nobody can use them until others lead them. The second pass visits them
+        again, since the broker may have been elected while the first was under way.
         """
         callback = partial(self._let_in_again, broker)
         wait = self._shared.waits.start(callback, READMITTED_AFTER_S, out, is_prolonged=True)
         followed, since = self._former_lives.take_followed(broker), self._former_lives.watch()
 
         def elect(name: TopicName, numbers: Sequence[PartitionId]) -> None:
-            led = (n for n, state in self._states(name, numbers) if state.leader == broker)
+            led = (n for n, state in self._cluster.states_of(name, numbers) if state.leader == broker)
             self._shared.agenda.add_leaderless(name, led)
 
         def visit(name: TopicName, numbers: Sequence[PartitionId]) -> None:
             self._shared.agenda.add(name, numbers)
             is_new = partial(self._former_lives.has_risen, since=since)
-            written = {n for n, state in self._states(name, numbers) if _loses_its_place(broker, state)}
+            written = {n for n, state in self._cluster.states_of(name, numbers) if _loses_its_place(broker, state)}
             self._touching.add_unless_written(name, written)
             others = (n for n in numbers if n not in written and not is_new(TopicPartition(name, n)))
             self._touching.add(name, others)
@@ -174,16 +174,6 @@ class Brokers(Duty):
 
         self._passes.begin_ahead(broker, elect)
         self._passes.begin(broker, visit, end)
-
-    def _states(self, name: TopicName, numbers: Iterable[PartitionId]) -> Iterator[tuple[PartitionId, PartitionState]]:
-        """The states that are known of these partitions, unless their topic is being deleted."""
-        topic = self._cluster.topics.get(name)
-        if topic is None or topic.is_queued_for_deletion:
-            return
-        for number in numbers:
-            held = topic.partitions.get(number)
-            if held is not None and held.state is not None:
-                yield number, held.state
 
     def _look_after_new(self, broker: BrokerId, *, is_new_to_us: bool) -> None:
         """Look at each partition that a broker hosts; if it may have lived before this term, outdate that life."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from zk_layout.catalog import Address, address_of
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
+    PartitionId,
     TopicId,
     TopicName,
     TopicPartition,
@@ -23,6 +24,7 @@ from zk_layout.ids import (
 from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
+from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.pause import BY_HAND, Pause
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.throttles import ThrottledBroker
@@ -185,6 +187,18 @@ class Cluster:
         """
         unreadable, account = self._state.unreadable, ReplicaDeletionsAddress(of).path
         return next((path for path in (account, replica_deletions.ROOT) if path in unreadable), None)
+
+    def states_of(
+        self, name: TopicName, numbers: Iterable[PartitionId]
+    ) -> Iterator[tuple[PartitionId, PartitionState]]:
+        """The states that are known of these partitions, unless their topic is being deleted."""
+        topic = self.topics.get(name)
+        if topic is None or topic.is_queued_for_deletion:
+            return
+        for number in numbers:
+            held = topic.partitions.get(number)
+            if held is not None and held.state is not None:
+                yield number, held.state
 
     def is_missing(self, at: TopicPartition) -> bool:
         """Whether there is no such partition, as far as its topic's znode can be read."""

@@ -114,8 +114,6 @@ class Steps(Duty):
         cluster, topic = self._cluster, self._cluster.topics.get(name)
         if topic is None or cluster.legacy or cluster.preferring or not self._shared.waits.is_idle:
             return numbers
-        if len(at_rest) == len(numbers) and not cluster.unannounced:
-            return ()
         held, unannounced = topic.partitions, cluster.unannounced
         left = [n for n in numbers if n not in at_rest or (unannounced and TopicPartition(name, n) in unannounced)]
         return [n for n in left if not is_sound(held.get(n, BLANK), topic, n, cluster)]
@@ -363,9 +361,8 @@ class Steps(Duty):
 
     def _leaderless(self, step: Step) -> Iterable[PartitionId]:
         """The due partitions of a refused step whose leaders are gone: a transaction has many, most without fault."""
-        topic = self._cluster.topics.get(step.name)
-        states = {} if topic is None else {n: held.state for n in step.numbers if (held := topic.partitions.get(n))}
-        return [n for n, state in states.items() if state is not None and not self._cluster.is_registered(state.leader)]
+        states = self._cluster.states_of(step.name, step.numbers)
+        return [n for n, state in states if not self._cluster.is_registered(state.leader)]
 
     def _grant(self, items: Iterable[Item], out: Outbox) -> None:
         for item in items:

@@ -33,10 +33,7 @@ async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One request, and nothing more."""
-    size = struct.unpack(">i", await reader.readexactly(4))[0]
-    request = await reader.readexactly(size)
-    body = request[4:8] + NO_ERROR_ONE_VERSION
-    writer.write(struct.pack(">i", len(body)) + body)
+    await one_at_a_time(reader, writer)
     await reader.read()
 
 
