@@ -394,17 +394,21 @@ class BrokerModel:
         topic_partition: TopicPartition,
         proposal: IsrProposal,
         error: ErrorCode,
+        leader_epoch: LeaderEpoch,
         isr: Replicas,
         partition_epoch: PartitionEpoch,
     ) -> bool:
         """Apply the answer to a proposal. True if the same is to be sent again.
 
-        After most refusals a leader changes nothing more until a LeaderAndIsr brings a higher leader epoch.
+        After most refusals a leader changes nothing more until a LeaderAndIsr brings a higher leader epoch. It ignores
+        a state of another leader epoch: until it hears of that, it waits for all that it has proposed.
         """
         replica = self.replicas.get(topic_partition)
         if replica is None or replica.pending is not proposal:
             return False
         if error is ErrorCode.NONE:
+            if leader_epoch != proposal.leader_epoch:
+                return False
             if partition_epoch >= replica.partition_epoch:
                 replica.isr, replica.partition_epoch = isr, partition_epoch
             replica.pending = None

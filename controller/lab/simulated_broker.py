@@ -343,7 +343,8 @@ class SimulatedBroker:
             if proposal is None:
                 continue
             self.seen.isr_changes_granted += result.error is ErrorCode.NONE
-            if self.model.settle(subject, proposal, result.error, result.isr, result.partition_epoch):
+            state = result.leader_epoch, result.isr, result.partition_epoch
+            if self.model.settle(subject, proposal, result.error, *state):
                 is_done = False
             elif self._changes.get(subject) is proposal:
                 del self._changes[subject]

@@ -181,7 +181,8 @@ CASES = (
     moved(Shape(1, 5_000)),
     removed(Shape(100, 20), 200),
 )
-MILLION = (cold(Shape(10_000, 100)),)
+_HUGE = Shape(10_000, 100)
+MILLION = (cold(_HUGE), killed(_HUGE, 1_000, (OURS,)), killed(_HUGE, 300, (OURS,)))
 # Shares that hold on a machine that is busy or several times slower: about twice what was seen, or more.
 QUICK = (
     cold(Shape(60, 50), {"all_know_s": 0.6, "processor_s": 0.3}),

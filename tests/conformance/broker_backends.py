@@ -46,6 +46,7 @@ MAX_FRAME = 1 << 20
 
 # Answers to a proposal besides an error; the ISR in force has one broker more than the proposed one.
 AS_IT_IS = "as it is"
+HANDED_OVER = "handed over"  # granted, with another leader in the next leader epoch
 LEFT_OUT = "left out"
 _FOLLOWER = BrokerId(2)
 
@@ -155,7 +156,8 @@ class Modelled:
                 asked += 1
                 error = answer if isinstance(answer, ErrorCode) else ErrorCode.NONE
                 isr = (*wanted.isr, _FOLLOWER) if answer == AS_IT_IS else wanted.isr
-                if answer == LEFT_OUT or self._model.settle(at, wanted, error, isr, wanted.partition_epoch):
+                epoch = LeaderEpoch(wanted.leader_epoch + (answer == HANDED_OVER))
+                if answer == LEFT_OUT or self._model.settle(at, wanted, error, epoch, isr, wanted.partition_epoch):
                     again.append(wanted)
         return asked
 
@@ -165,7 +167,7 @@ class Modelled:
         (former,) = [wanted for wanted in self._model.proposals(self._now) if wanted.topic.name == at.topic]
         self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
         error = answer if isinstance(answer, ErrorCode) else ErrorCode.NONE
-        self._model.settle(at, former, error, then.isr, then.partition_epoch)
+        self._model.settle(at, former, error, then.leader_epoch, then.isr, then.partition_epoch)
         return self.times_asked(at, answer, expected)
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
@@ -397,14 +399,14 @@ class RealBroker:
                 proposal.topic.name, None, proposal.partition, ErrorCode.NONE, BROKER, then.leader_epoch, then.isr, 0,
                 then.partition_epoch,
             )  # fmt: skip
-        is_as_before = answer == AS_IT_IS
+        is_as_before, is_handed_over = answer == AS_IT_IS, answer == HANDED_OVER
         return IsrResult(
             proposal.topic.name,
             proposal.topic.topic_id,
             proposal.partition,
             answer if isinstance(answer, ErrorCode) else ErrorCode.NONE,
-            BROKER,
-            proposal.leader_epoch,
+            _FOLLOWER if is_handed_over else BROKER,
+            LeaderEpoch(proposal.leader_epoch + is_handed_over),
             (*proposal.isr, _FOLLOWER) if is_as_before else proposal.isr,
             0,
             PartitionEpoch(proposal.partition_epoch + (0 if is_as_before else 1)),

@@ -18,6 +18,21 @@ MOVES = "controller/core/reassignment/moves.py"
 
 MUTANTS = (
     Mutant(
+        "hands over at once where that looks like an unclean election",
+        RULE,
+        "return None if may_be_unclean(written, change.state) else change",
+        "return change",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "writes the ISR that completes a target without handing over",
+        MOVES,
+        "            step.planned.take(number, change)\n\n    def close_step",
+        "            pass\n\n    def close_step",
+        (story("reassign_one_partition"),),
+        "the rule hands over in the next step",
+    ),
+    Mutant(
         "lets a request wait on for which a later entry wants no move",
         LEGACY,
         "self._queue.overrule(self._step, case.at, target, Door.LEGACY)",

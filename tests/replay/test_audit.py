@@ -58,6 +58,19 @@ def test_our_own_hand_over_is_what_our_rule_says() -> None:
     assert audited(history)[-2].why == "target [3, 4] of orders-0 in sync; leader 1 leaves, 3 is the first live target"
 
 
+def test_a_hand_over_in_the_write_of_the_isr_that_the_leader_requested_is_explained() -> None:
+    history = moving().state(1, "1,2").isr(1, "1,2,3").state(3, "3,4").assigned("3,4")
+
+    assert set(verdicts(history)) == {"explained"}
+    handed_over = "target [3, 4] of orders-0 in sync; leader 1 leaves, 3 is the first live target"
+    assert audited(history)[-2].why == f"leader 1 reports: [4] caught up; {handed_over}"
+
+
+@pytest.mark.parametrize(("leader", "isr"), [(3, "3"), (4, "3,4"), (3, "3,4,2")])
+def test_another_leader_or_isr_beside_a_target_that_was_not_in_sync_is_not(leader: int, isr: str) -> None:
+    assert last(moving().state(1, "1,2").state(leader, isr))[0] != "explained"
+
+
 def test_letting_go_before_the_target_is_in_sync_is_a_violation() -> None:
     verdict, rule, why = last(moving().isr(1, "1,2,3").assigned("3,4"))
 

@@ -342,7 +342,7 @@ class Broker:
                     continue
                 result = results.get((wanted.topic.topic_id or wanted.topic.name, wanted.partition))
                 if result is None or self.model.settle(
-                    topic_partition, wanted, result.error, result.isr, result.partition_epoch
+                    topic_partition, wanted, result.error, result.leader_epoch, result.isr, result.partition_epoch
                 ):
                     again.append(wanted)
         if again:
@@ -375,7 +375,7 @@ class Broker:
             held = self.world.zookeeper.nodes.get(path)
             if held is not None and (held.data, held.version) == (operation.data, wanted.partition_epoch + 1):
                 self._to_notify[topic_partition] = None  # an earlier attempt at this very write got through
-                self.model.settle(topic_partition, wanted, ErrorCode.NONE, wanted.isr, PartitionEpoch(held.version))
+                self._note_written(topic_partition, wanted, held.version)
                 return
             if done is LOST or not isinstance(done, Multi) or done.errors:
                 self.world.say(self.name, f"cannot write {topic_partition} isr={list(wanted.isr)}")
@@ -384,9 +384,15 @@ class Broker:
             stat = done.results[0]
             assert isinstance(stat, Stat)
             self._to_notify[topic_partition] = None
-            self.model.settle(topic_partition, wanted, ErrorCode.NONE, wanted.isr, PartitionEpoch(stat.version))
+            self._note_written(topic_partition, wanted, stat.version)
 
         self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), written)
+
+    def _note_written(self, topic_partition: TopicPartition, wanted: IsrProposal, version: int) -> None:
+        assert self.model is not None
+        self.model.settle(
+            topic_partition, wanted, ErrorCode.NONE, wanted.leader_epoch, wanted.isr, PartitionEpoch(version)
+        )
 
     def _notify(self, life: int) -> None:
         if life != self.life:

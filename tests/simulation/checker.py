@@ -392,10 +392,14 @@ class Checker:
         self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId
     ) -> None:
         is_by_controller, since = self.is_ours(session), self.world.ensemble.shown_in_time_since(session)
+        joined = [r for r in after.isr if r not in before.isr]
+        if is_by_controller and self._is_handed_over_at_once(at, joined, after):
+            self.records.joins_with_everything(at, joined, since)
+            before = replace(before, isr=(*before.isr, *joined))
         # A forced request removed all in-sync replicas, even though the others are offline.
         is_given_up = at in self.answers.forced and not any(r in before.isr for r in after.isr)
         if is_by_controller and after.leader == before.leader and not is_given_up:
-            self.records.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)
+            self.records.joins_with_everything(at, joined, since)
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
         if after.leader != before.leader:
@@ -406,6 +410,12 @@ class Checker:
             self._unclean(at, after)
         elif is_given_up or (not is_by_controller and self._was_no_replica(at, after.leader)):
             self.records.lose(at, after.leader_epoch)
+
+    def _is_handed_over_at_once(self, at: TopicPartition, joined: list[BrokerId], after: PartitionState) -> bool:
+        """Whether the ISR by which a whole target is in sync comes with a leader from it, as if in two writes."""
+        assignment = self.topics[at.topic].partitions[at.partition]
+        is_whole = assignment.is_moving and {*after.isr} == {*assignment.target} and len(after.isr) > 1
+        return after.leader in joined and is_whole
 
     def _was_no_replica(self, at: TopicPartition, leader: BrokerId) -> bool:
         """Whether a hand may have taken the elected out of the replicas: its leader went on without it.

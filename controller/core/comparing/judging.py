@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.core.elections import first_leader, leader_election
 from controller.core.reassignment import rule as reassignment
@@ -76,9 +77,11 @@ def judge(written: Written, topic: TopicView, cluster: Cluster, config: Config |
     ours, why = written.wanted, ""
     if ours is None:
         ours, why = _decided(written, topic, cluster, config)
+    former = written.former.state
+    if not isinstance(ours, Look) and former is not None and not _is_same(ours or former, written.state):
+        ours = _handed_over_at_once(written, former, topic, cluster) or ours
     if isinstance(ours, PartitionState) and _is_same(ours, written.state):
         return SAME
-    former = written.former.state
     if written.epoch != written.former.epoch + 1 or isinstance(ours, Look):
         return UNSEEN
     if former is None:
@@ -113,6 +116,18 @@ def _decided(
             if isinstance(step, Change) and step.state is not None:
                 return step.state, step.why
     return None, ""
+
+
+def _handed_over_at_once(
+    written: Written, former: PartitionState, topic: TopicView, cluster: Cluster
+) -> PartitionState | None:
+    """What the rules say once the leader has the ISR with those that join by this write; None if none do."""
+    joined = tuple(r for r in written.state.isr if r not in former.isr)
+    if not joined or reassignment.may_be_unclean(former, written.state):
+        return None
+    in_sync = replace(written.former, state=replace(former, isr=(*former.isr, *joined)))
+    decided, _ = _decided(replace(written, former=in_sync), topic, cluster, None)
+    return decided if isinstance(decided, PartitionState) and _is_same(decided, written.state) else None
 
 
 def _is_same(ours: PartitionState, theirs: PartitionState) -> bool:

@@ -97,6 +97,7 @@ class IsrChanges(TopicDuty):
                 self._shared.agenda.add(item.at.topic, (number,))
         else:
             step.planned.take(number, outcome)
+            step.proposed[number] = None
             step.accepted.append(item)
 
     def granted(self, item: Item) -> Result:

@@ -141,6 +141,8 @@ class Progress:
                 if before is not None:
                     course = self._at_end(before, now_ms)
                     so_far = course if course is not None and before.target == target else Course(now_ms)
+                    if (before.stage, where) == (Stage.CATCHING_UP, Stage.LETTING_GO):
+                        so_far = Course(so_far.began_ms, {**so_far.spent_ms, Stage.HANDING_OVER: 0})
                 self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding), so_far, is_known)
                 self._ledger.note_news(at)
         self._ledger.see(at, held, now_ms, copied, former, course)

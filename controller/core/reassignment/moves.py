@@ -254,8 +254,21 @@ class Moves(TopicDuty):
         return step
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """Reset what an unfinished step may have left."""
+        """Reset what an unfinished step may have left; hand over what is in sync by an ISR that a leader requests."""
         self._letting_go, self._gathered, self._ended_unasked = [], [], 0
+        for number in step.proposed:
+            if number not in step.limited:
+                step.at = number
+                self._hand_over_at_once(number, step)
+        step.at = None
+
+    def _hand_over_at_once(self, number: PartitionId, step: Step) -> None:
+        case, held = step.planned.case(number), step.topic.partitions[number]
+        if case is None or held.state is None or step.topic.is_malformed:
+            return
+        change = rule.hand_over_at_once(case, held.state, self._cluster)
+        if change is not None:
+            step.planned.take(number, change)
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Begin waits, and gather ends of moves that come at about the same time."""

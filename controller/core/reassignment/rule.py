@@ -119,7 +119,40 @@ def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_
     return None
 
 
-def _hand_over(case: Case, state: PartitionState, cluster: Cluster) -> Next:
+def hand_over_at_once(case: Case, written: PartitionState, cluster: Cluster) -> Change | None:
+    """The hand-over of a move whose target is in sync by the ISR that its leader requests, in the write of that ISR.
+
+    It comes to the same as the two writes one after the other: the leader waits for all of the ISR that it requests,
+    and any controller could hand over as soon as ZooKeeper holds that. None if another rule comes first, and for a
+    target of one replica that was not in sync: in ZooKeeper that would look like an unclean election.
+
+    Shape:
+        `written` is the state in ZooKeeper, `case` has the requested ISR.
+
+    Source: Kafka's PartitionChangeBuilder.completeReassignmentIfNeeded, which does so in KRaft mode.
+    """
+    assignment, state = case.assignment, case.state
+    if state is None or case.strays or case.unlisted or case.at in cluster.legacy:
+        return None
+    if stage(assignment, state) is not Stage.HANDING_OVER:
+        return None
+    change = _hand_over(case, state, cluster)
+    if change is None or change.state is None:
+        return None
+    return None if may_be_unclean(written, change.state) else change
+
+
+def may_be_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a write could be an unclean election: its leader was not in sync, and is the whole ISR.
+
+    >>> before = PartitionState(1, 7, 9, (1, 2))
+    >>> [may_be_unclean(before, PartitionState(3, 8, 9, isr)) for isr in ((3,), (3, 4))]
+    [True, False]
+    """
+    return after.leader not in before.isr and len(after.isr) == 1
+
+
+def _hand_over(case: Case, state: PartitionState, cluster: Cluster) -> Change | None:
     target = case.assignment.target
     isr = tuple(r for r in state.isr if r in target)
     stays = state.leader in target and cluster.is_online(state.leader, case.at)

@@ -43,6 +43,7 @@ class Draft:
         self._owed: dict[PartitionId, Replicas] = {}
         self._why: dict[PartitionId, list[str]] = {}
         self._former: dict[PartitionId, PartitionState | None] = {}
+        self._unclean: dict[PartitionId, None] = {}
         self._topic_id: TopicId | None = None
         self._overwritten = {} if topic.is_malformed else cluster.overwritten.get(topic.name, {})
         self._added: dict[PartitionId, Replicas] = {}
@@ -115,6 +116,9 @@ class Draft:
             self._assignments[number] = change.assignment
         self._former.setdefault(number, former)
         if state is not None:
+            earlier = self._states.get(number, former)
+            if earlier is not None and state.leader not in (NO_LEADER, earlier.leader, *earlier.isr):
+                self._unclean[number] = None
             self._states[number] = state
         if change.owed is not None:
             self._owed[number] = change.owed
@@ -140,11 +144,7 @@ class Draft:
 
     def unclean_elections(self) -> int:
         """How many partitions get a leader that was not in sync: records may be lost."""
-        former_of = ((self._former[number], state) for number, state in self._states.items())
-        return sum(
-            former is not None and state.leader not in (NO_LEADER, former.leader, *former.isr)
-            for former, state in former_of
-        )
+        return len(self._unclean)
 
     def give_id(self, topic_id: TopicId) -> None:
         """Give an id to a topic without one."""

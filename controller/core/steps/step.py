@@ -29,11 +29,11 @@ class Step(Struct, eq=False):
         `postponed` ones wait for the next step. `closed` partitions get no other request in this step, and rules skip
         `decided` ones; for those in `requested` a request decided about the replicas. Those `elected` got a leader
         before any request was considered; about those `left_alone` a request decided, though they are due, and no rule
-        at all examined those `unasked`. The `limited` are quarantined: only elections are allowed, and with
-        `is_limited` only requests write the topic's own znode. `notices` are logged once the step is proposed. `looks`
-        must be read before anything can be decided about the partitions `looking`. With `waits_for`, the step is not
-        written before that subject is free. `at` is what is being decided at this moment: it is blamed for an
-        exception.
+        at all examined those `unasked`. The leaders of those `proposed` get the ISR that they requested. The `limited`
+        are quarantined: only elections are allowed, and with `is_limited` only requests write the topic's own znode.
+        `notices` are logged once the step is proposed. `looks` must be read before anything can be decided about the
+        partitions `looking`. With `waits_for`, the step is not written before that subject is free. `at` is what is
+        being decided at this moment: it is blamed for an exception.
     """
 
     name: TopicName
@@ -45,6 +45,7 @@ class Step(Struct, eq=False):
     decided: dict[PartitionId, None] = field(default_factory=dict)
     requested: dict[PartitionId, None] = field(default_factory=dict)
     elected: dict[PartitionId, None] = field(default_factory=dict)
+    proposed: dict[PartitionId, None] = field(default_factory=dict)
     left_alone: dict[PartitionId, None] = field(default_factory=dict)
     unasked: dict[PartitionId, None] = field(default_factory=dict)
     limited: frozenset[PartitionId] = frozenset()

@@ -237,7 +237,7 @@ class Steps(Duty):
                 self._fail(item, f"topic {name} is in quarantine and retried later; the log says why", out)
             return
         step.draft = Draft(topic, self._cluster)
-        _limit(step, quarantine)
+        _limit(step, quarantine, items)
         overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
         self._ask_rules(step, overdue, quarantine, is_election=True)
         for item in items:
@@ -441,13 +441,11 @@ def in_order(deciders: Iterable[TopicDuty]) -> list[tuple[Precedence, Rule]]:
     return sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
 
 
-def _limit(step: Step, quarantine: TopicQuarantine) -> None:
+def _limit(step: Step, quarantine: TopicQuarantine, items: Iterable[Item]) -> None:
     """Limit a step; what it may not decide now is due when the quarantine ends."""
     if quarantine.is_limited:
-        step.limited, step.is_limited = (
-            frozenset(n for n in step.numbers if quarantine.limit(n)),
-            bool(quarantine.whole),
-        )
+        numbers = (*step.numbers, *(item.at.partition for item in items if item.at.partition != WHOLE_TOPIC))
+        step.limited, step.is_limited = frozenset(n for n in numbers if quarantine.limit(n)), bool(quarantine.whole)
         quarantine.due.update(dict.fromkeys(step.limited))
 
 

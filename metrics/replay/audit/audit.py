@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from controller.core.elections import leader_election
 from controller.core.reassignment import rule as reassignment
 from controller.core.stage import Stage, stage, toward
@@ -132,6 +134,8 @@ class PartitionAudit:
             judged = self._created(now, cluster)
         elif now.leader_epoch == before.leader_epoch:
             judged = self._isr_changed(before, now, cluster)
+        elif (whole := self._handed_over_at_once(before, now, cluster)) is not None:
+            judged = whole
         elif (ours := self._ours(cluster)) is not None and ours.state is not None and _same(ours.state, now):
             judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_unannounced else "election", ours.why)
         else:
@@ -165,6 +169,20 @@ class PartitionAudit:
         parts = [f"{listed(joined)} caught up"] if joined else []
         parts += [f"{listed(left)} fell behind"] if left else []
         return EXPLAINED, "isr", f"leader {now.leader} reports: {' and '.join(parts)}"
+
+    def _handed_over_at_once(self, before: PartitionState, now: PartitionState, cluster: Cluster) -> Judgement | None:
+        """The ISR by which the target of a move is in sync, and the hand-over to it, in one write.
+
+        Only an unclean election, whose ISR is one replica, gives an ISR a new member with a new leader epoch, too.
+        """
+        joined = tuple(r for r in now.isr if r not in before.isr)
+        if not joined or not self._is_moving or reassignment.may_be_unclean(before, now):
+            return None
+        isr = tuple(r for r in (*before.isr, *joined) if r in now.isr or cluster.is_live(r))
+        ours = self._ours(cluster, replace(before, isr=isr))
+        if ours is None or ours.state is None or not _same(ours.state, now):
+            return None
+        return EXPLAINED, "reassignment", f"leader {before.leader} reports: {listed(joined)} caught up; {ours.why}"
 
     def _as_kafka(self, before: PartitionState, now: PartitionState, event: Happened, cluster: Cluster) -> Judgement:
         raised = now.leader_epoch - before.leader_epoch
@@ -249,11 +267,12 @@ class PartitionAudit:
             return KAFKA, rule, why
         return LISTED, rule, f"leader {leader} lost its partition, though {listed(before.isr)} were in sync"
 
-    def _ours(self, cluster: Cluster) -> Change | None:
+    def _ours(self, cluster: Cluster, state: PartitionState | None = None) -> Change | None:
+        """What our rules would have decided, in this state if not in that of before."""
         if self._assignment is None or self._state is None:
             return None
         case = Case(
-            self._at, self._view, self._assignment, self._state,
+            self._at, self._view, self._assignment, state or self._state,
             is_unannounced=self._is_unannounced, is_patience_over=True,
         )  # fmt: skip
         for rule in (leader_election.next_step, reassignment.next_step):

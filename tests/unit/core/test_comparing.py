@@ -116,6 +116,15 @@ def test_a_move_that_hands_over(theirs: PartitionState, outcome: Outcome) -> Non
 
 
 @pytest.mark.parametrize(
+    ("theirs", "is_same"),
+    [(state(3, "3,4", 4), True), (state(4, "3,4", 4), False), (state(3, "3", 4), False)],
+    ids=["as here", "the second target replica leads", "an unclean election"],
+)
+def test_a_hand_over_in_the_write_of_the_isr_that_the_leader_requested(theirs: PartitionState, is_same: bool) -> None:
+    assert (judged(state(1, "1,2"), theirs, assignment=TO_34).outcome is Outcome.SAME) is is_same
+
+
+@pytest.mark.parametrize(
     ("theirs", "live", "outcome"),
     [
         (state(1, "1,2,3", 0), "1,2,3", Outcome.SAME),

@@ -9,7 +9,7 @@ from controller.core.messages.requests import Mode
 from controller.core.reassignment import rule as reassignment
 from controller.core.reassignment.redirection import redirect
 from controller.core.steps.change import Change, Gather, Rule
-from tests.unit.core.builders import Term, case, cluster, ids, written
+from tests.unit.core.builders import Term, case, cluster, ids, state, written
 from zk_layout.znodes.topics import Assignment
 
 
@@ -38,6 +38,28 @@ def test_a_leader_that_is_part_of_the_target_keeps_leading() -> None:
 
     assert isinstance(step, Change)
     assert step.state == written(1, "1,3")
+
+
+def test_a_target_that_gets_in_sync_by_a_requested_isr_is_handed_over_to_in_the_same_write() -> None:
+    requested = case("3,4,1,2", 1, "1,2,3,4", adding="3,4", removing="1,2")
+
+    change = reassignment.hand_over_at_once(requested, state(1, "1,2,3"), cluster("1,2,3,4"))
+
+    assert change is not None
+    assert change.state == written(3, "3,4")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "adding", "removing", "before"),
+    [("3,4,1,2", "1,2,3", "3,4", "1,2", "1,2"), ("3,1", "1,3", "3", "1", "1"), ("3,1,2", "1,2,3", "3", "", "1,2")],
+    ids=["not the whole target", "as an unclean election would look", "nothing to hand over"],
+)
+def test_other_requested_isrs_are_written_as_they_are(
+    replicas: str, isr: str, adding: str, removing: str, before: str
+) -> None:
+    requested = case(replicas, 1, isr, adding=adding, removing=removing)
+
+    assert reassignment.hand_over_at_once(requested, state(1, before), cluster("1,2,3,4")) is None
 
 
 def test_no_replica_is_let_go_before_the_whole_target_is_in_sync() -> None:

@@ -58,7 +58,7 @@ def test_a_status_that_no_one_can_read_is_left_alone_at_the_end() -> None:
 
 def test_an_end_that_was_written_although_the_answer_was_lost_is_not_written_again() -> None:
     play, _ = moving()
-    play.theatre.trouble.extend(["", "", "", "lose-reply"])
+    play.theatre.trouble.extend(["", "", "lose-reply"])
 
     lines = play.do("isr o-0 1,2,3", "time +60s")
 
@@ -68,7 +68,7 @@ def test_an_end_that_was_written_although_the_answer_was_lost_is_not_written_aga
 
 def test_an_end_that_never_left_is_written_again() -> None:
     play, _ = moving()
-    play.theatre.trouble.extend(["", "", "", "lose-request"])
+    play.theatre.trouble.extend(["", "", "lose-request"])
 
     lines = play.do("isr o-0 1,2,3", "time +60s")
 
