@@ -66,6 +66,19 @@ def test_a_hand_over_in_the_write_of_the_isr_that_the_leader_requested_is_explai
     assert audited(history)[-2].why == f"leader 1 reports: [4] caught up; {handed_over}"
 
 
+def test_a_hand_over_to_replicas_whose_brokers_were_just_gone_is_listed() -> None:
+    history = moving().state(1, "1,2").isr(1, "1,2,3").state(3, "3,4")
+
+    assert last(history, gone(4, 101))[0] == "listed"
+    assert last(history, gone(3, 101))[0] == "listed"
+
+
+def test_an_unclean_election_of_a_whole_target_is_no_hand_over() -> None:
+    history = moving().state(1, "1,2").state(3, "3,4")
+
+    assert last(history, gone(1, 101), gone(2, 102))[:2] == ("listed", "unclean election")
+
+
 @pytest.mark.parametrize(("leader", "isr"), [(3, "3"), (4, "3,4"), (3, "3,4,2")])
 def test_another_leader_or_isr_beside_a_target_that_was_not_in_sync_is_not(leader: int, isr: str) -> None:
     assert last(moving().state(1, "1,2").state(leader, isr))[0] != "explained"

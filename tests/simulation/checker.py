@@ -393,7 +393,7 @@ class Checker:
     ) -> None:
         is_by_controller, since = self.is_ours(session), self.world.ensemble.shown_in_time_since(session)
         joined = [r for r in after.isr if r not in before.isr]
-        if is_by_controller and self._is_handed_over_at_once(at, joined, after):
+        if is_by_controller and after.leader != before.leader and joined and self._has_whole_target(at, after):
             self.records.joins_with_everything(at, joined, since)
             before = replace(before, isr=(*before.isr, *joined))
         # A forced request removed all in-sync replicas, even though the others are offline.
@@ -411,11 +411,10 @@ class Checker:
         elif is_given_up or (not is_by_controller and self._was_no_replica(at, after.leader)):
             self.records.lose(at, after.leader_epoch)
 
-    def _is_handed_over_at_once(self, at: TopicPartition, joined: list[BrokerId], after: PartitionState) -> bool:
-        """Whether the ISR by which a whole target is in sync comes with a leader from it, as if in two writes."""
+    def _has_whole_target(self, at: TopicPartition, after: PartitionState) -> bool:
+        """Whether a move is handed over by this write: the ISR by which its target is in sync may come with it."""
         assignment = self.topics[at.topic].partitions[at.partition]
-        is_whole = assignment.is_moving and {*after.isr} == {*assignment.target} and len(after.isr) > 1
-        return after.leader in joined and is_whole
+        return assignment.is_moving and {*after.isr} == {*assignment.target} and len(after.isr) > 1
 
     def _was_no_replica(self, at: TopicPartition, leader: BrokerId) -> bool:
         """Whether a hand may have taken the elected out of the replicas: its leader went on without it.

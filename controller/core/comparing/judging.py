@@ -121,13 +121,13 @@ def _decided(
 def _handed_over_at_once(
     written: Written, former: PartitionState, topic: TopicView, cluster: Cluster
 ) -> PartitionState | None:
-    """What the rules say once the leader has the ISR with those that join by this write; None if none do."""
+    """The hand-over of a move whose target gets in sync by this write; None if that is not what was written."""
     joined = tuple(r for r in written.state.isr if r not in former.isr)
-    if not joined or reassignment.may_be_unclean(former, written.state):
+    if not joined or not cluster.is_online(former.leader, written.at):
         return None
-    in_sync = replace(written.former, state=replace(former, isr=(*former.isr, *joined)))
-    decided, _ = _decided(replace(written, former=in_sync), topic, cluster, None)
-    return decided if isinstance(decided, PartitionState) and _is_same(decided, written.state) else None
+    case = Case(written.at, topic, written.former.assignment, replace(former, isr=(*former.isr, *joined)))
+    change = reassignment.hand_over_at_once(case, former, cluster)
+    return change.state if change is not None else None
 
 
 def _is_same(ours: PartitionState, theirs: PartitionState) -> bool:

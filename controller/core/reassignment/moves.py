@@ -254,10 +254,14 @@ class Moves(TopicDuty):
         return step
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """Reset what an unfinished step may have left; hand over what is in sync by an ISR that a leader requests."""
+        """Reset what an unfinished step may have left; hand over what is in sync by an ISR that a leader requests.
+
+        A cancellation that waits for the ISR to be written still finds the move under way.
+        """
         self._letting_go, self._gathered, self._ended_unasked = [], [], 0
+        asked_next = {item.at.partition for item in step.postponed}
         for number in step.proposed:
-            if number not in step.limited:
+            if number not in step.limited and number not in asked_next:
                 step.at = number
                 self._hand_over_at_once(number, step)
         step.at = None

@@ -171,15 +171,17 @@ class PartitionAudit:
         return EXPLAINED, "isr", f"leader {now.leader} reports: {' and '.join(parts)}"
 
     def _handed_over_at_once(self, before: PartitionState, now: PartitionState, cluster: Cluster) -> Judgement | None:
-        """The ISR by which the target of a move is in sync, and the hand-over to it, in one write.
-
-        Only an unclean election, whose ISR is one replica, gives an ISR a new member with a new leader epoch, too.
-        """
-        joined = tuple(r for r in now.isr if r not in before.isr)
-        if not joined or not self._is_moving or reassignment.may_be_unclean(before, now):
+        """The ISR by which a move's target is in sync, as its leader requested it, and the hand-over, in one write."""
+        joined, assignment = tuple(r for r in now.isr if r not in before.isr), self._assignment
+        if not joined or assignment is None or {*now.isr} != {*assignment.target}:
             return None
-        isr = tuple(r for r in (*before.isr, *joined) if r in now.isr or cluster.is_live(r))
-        ours = self._ours(cluster, replace(before, isr=isr))
+        if not cluster.is_live(before.leader) or reassignment.may_be_unclean(before, now):
+            return None
+        dead = tuple(r for r in now.isr if not cluster.is_live(r))
+        if dead and now.leader_epoch == before.leader_epoch + 1:
+            return LISTED, "isr", f"{listed(dead)} took over in the ISR {listed(now.isr)} without being live"
+        case = Case(self._at, self._view, assignment, replace(before, isr=(*before.isr, *joined)))
+        ours = reassignment.hand_over_at_once(case, before, cluster)
         if ours is None or ours.state is None or not _same(ours.state, now):
             return None
         return EXPLAINED, "reassignment", f"leader {before.leader} reports: {listed(joined)} caught up; {ours.why}"
@@ -267,12 +269,11 @@ class PartitionAudit:
             return KAFKA, rule, why
         return LISTED, rule, f"leader {leader} lost its partition, though {listed(before.isr)} were in sync"
 
-    def _ours(self, cluster: Cluster, state: PartitionState | None = None) -> Change | None:
-        """What our rules would have decided, in this state if not in that of before."""
+    def _ours(self, cluster: Cluster) -> Change | None:
         if self._assignment is None or self._state is None:
             return None
         case = Case(
-            self._at, self._view, self._assignment, state or self._state,
+            self._at, self._view, self._assignment, self._state,
             is_unannounced=self._is_unannounced, is_patience_over=True,
         )  # fmt: skip
         for rule in (leader_election.next_step, reassignment.next_step):

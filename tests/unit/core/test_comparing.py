@@ -125,6 +125,21 @@ def test_a_hand_over_in_the_write_of_the_isr_that_the_leader_requested(theirs: P
 
 
 @pytest.mark.parametrize(
+    ("former", "theirs", "live", "assignment"),
+    [
+        (state(1, "1,2"), state(3, "3,4", 4), "3,4", TO_34),
+        (state(1, "1"), state(2, "2,3", 4), "2,3", ON_123),
+        (state(1, "1,2"), state(1, "1,3", 4), "1,3", ON_123),
+    ],
+    ids=["without the leader that would have requested it", "unclean, without a move", "another joins, without a move"],
+)
+def test_no_hand_over_of_a_move(
+    former: PartitionState, theirs: PartitionState, live: str, assignment: Assignment
+) -> None:
+    assert judged(former, theirs, live=live, assignment=assignment).outcome in DIFFERENCES
+
+
+@pytest.mark.parametrize(
     ("theirs", "live", "outcome"),
     [
         (state(1, "1,2,3", 0), "1,2,3", Outcome.SAME),
