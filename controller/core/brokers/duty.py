@@ -147,8 +147,8 @@ class Brokers(Duty):
     def _look_after_lost(self, broker: BrokerId, out: Outbox) -> None:
         """Look at each partition that a lost broker hosted. It may return once all of them have settled.
 
-        The partitions that it led come first: nobody can use them until others lead them. The second pass visits them
-        again, since the broker may have been elected while the first was under way.
+        Partitions that the broker led come first: clients cannot use them until they have another leader. The second
+        pass visits them again, since the broker may have been elected while the first was under way.
         """
         callback = partial(self._let_in_again, broker)
         wait = self._shared.waits.start(callback, READMITTED_AFTER_S, out, is_prolonged=True)

@@ -121,7 +121,7 @@ def _decided(
 def _handed_over_at_once(
     written: Written, former: PartitionState, topic: TopicView, cluster: Cluster
 ) -> PartitionState | None:
-    """The hand-over of a move whose target gets in sync by this write; None if that is not what was written."""
+    """What this controller hands over if the leader requests the replicas that join by this write; None if nothing."""
     joined = tuple(r for r in written.state.isr if r not in former.isr)
     if not joined or not cluster.is_online(former.leader, written.at):
         return None
