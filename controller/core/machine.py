@@ -119,11 +119,14 @@ class Machine:
         return out.close()
 
     def _decide(self, out: Outbox) -> None:
-        changes = self._state.take_changes(self._budget.followed, self._half_read)
+        folded = self._queue.handed_out
+        changes = self._state.take_changes(self._budget.after(folded=folded).followed, self._half_read)
         for duty in self._retracting:
             duty.retract(changes, out)
         for duty in self._amending:
             duty.amend(changes, out)
+        followed = 0 if changes.is_initial else sum(map(len, changes.partitions.values()))  # what is new takes little
+        self._shared.budget = self._budget.after(folded=folded, followed=followed)
         changes.at_rest = at_rest(changes, self._cluster)
         for duty in self._following:
             duty.follow(changes, out)

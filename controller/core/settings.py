@@ -10,6 +10,7 @@ from zk_layout.ids import BrokerId
 
 DAY_MS = 24 * 60 * 60 * 1000
 WRITES_A_TRANSACTION = 300
+LEAST_LEFT = 0.3
 
 
 class TopicDefaults(Struct, frozen=True):
@@ -28,6 +29,7 @@ class TurnBudget(Struct, frozen=True):
         brokers; `deleted` partitions of deleted topics; `decided` topics, their due partitions, and the parts of
         requests that wait for them. One step decides up to `requested` parts about one topic, because each step writes
         the topic's znode. `hosted` counts the topics and partitions of brokers that come, leave or shut down.
+        Each of `folded`, `followed` and `decided` would fill a turn alone: `after` says what is left for the others.
     """
 
     folded: int = 6_000
@@ -36,8 +38,23 @@ class TurnBudget(Struct, frozen=True):
     measured: int = 1_500
     deleted: int = 1_500
     decided: int = 600
-    requested: int = 1_000
+    requested: int = 600
     hosted: int = 5_000
+
+    def after(self, *, folded: int, followed: int = 0) -> TurnBudget:
+        """What the rest of a turn may do that has folded and followed so much: never less than a part of each."""
+        left = max(1 - folded / self.folded - followed / self.followed, LEAST_LEFT)
+        return replace(
+            self,
+            followed=_part(self.followed, left),
+            greeted=_part(self.greeted, left),
+            decided=_part(self.decided, left),
+            requested=_part(self.requested, left),
+        )
+
+
+def _part(most: int, share: float) -> int:
+    return max(1, int(most * share))
 
 
 class AuthorizerSettings(Struct, frozen=True):

@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         "decides all that is asked about a topic in one step",
         STEPS,
-        "most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested",
+        "most = EVERY if self._quarantines.of(name).is_limited else self._shared.budget.requested",
         "most = EVERY",
         (unit("turns_are_bounded"),),
         unseen="only turns become long, and worlds measure none",
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "forgets what is left of the requests about a topic",
         STEPS,
-        "if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
+        "if self._shared.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
         "if False:",
         (unit("turns_are_bounded"),),
         unseen="no world asks for more about one topic than a turn takes",
@@ -154,9 +154,25 @@ MUTANTS = (
     Mutant(
         "forgets the rest of a large topic",
         AGENDA,
-        "queue[topic] = dict(islice(numbers.items(), self._budget, None))",
+        "queue[topic] = dict(islice(numbers.items(), room, None))",
         "pass",
         (unit("agenda"),),
+    ),
+    Mutant(
+        "decides in full what comes after much else",
+        MACHINE,
+        "self._shared.budget = self._budget.after(folded=folded, followed=followed)",
+        "self._shared.budget = self._budget",
+        (unit("turns_are_bounded"),),
+        unseen="only turns become long, and worlds measure none",
+    ),
+    Mutant(
+        "lets requests keep the rules away from their topic",
+        AGENDA,
+        "room = max(most - parts, most // SHARE_OF_PARTITIONS, 1)",
+        "room = max(most - parts, 1)",
+        (unit("agenda"),),
+        unseen="in the end all is decided, in whichever order",
     ),
     Mutant(
         "decides first about what has leaders",

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from controller.core.announcing.full_updates import FullUpdates, UpdatePart
-from controller.core.announcing.views import deleted, live_brokers, view, view_at_rest
+from controller.core.announcing.views import deleted, live_brokers, view, view_at_rest, views_of
 from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
@@ -43,6 +43,7 @@ class Batch:
         self._round = round_
         self._views: Views = {}
         self._parts: list[UpdatePart] = []
+        self._whole: dict[TopicName, list[PartitionView]] = {}
         self._changed: list[PartitionView] = []
         self._announced: set[int] = set()
         self._gone: list[PartitionView] = []
@@ -248,11 +249,14 @@ class Batch:
             if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):
                 yield seen
         for name, numbers in whole.items():
-            topic = self._cluster.topics[name]
-            for number in numbers:
-                held = self._view(topic, number, topic.partitions[number])
-                if held is not None:
-                    yield held
+            yield from self._views_of(self._cluster.topics[name], numbers)
+
+    def _views_of(self, topic: TopicView, numbers: Iterable[PartitionId]) -> Iterable[PartitionView]:
+        """All partitions of a topic, made once for all brokers to which it is new: there may be very many."""
+        made = self._whole.get(topic.name)
+        if made is None:
+            made = self._whole[topic.name] = views_of(topic, numbers, self._cluster)
+        return made
 
 
 def _leader_and_isr(

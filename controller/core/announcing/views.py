@@ -25,15 +25,36 @@ def view(
     topic: TopicView, number: PartitionId, held: Partition, state: PartitionState, cluster: Cluster
 ) -> PartitionView:
     """One partition with the replicas in force."""
-    assignment = held.assignment
-    if assignment.is_moving or state.isr != assignment.replicas:
-        assignment = in_force(assignment, state)
+    assignment = _assignment(held, state)
     return _seen(topic, number, held, state, assignment, _offline(topic, number, assignment.replicas, cluster))
 
 
 def view_at_rest(topic: TopicView, number: PartitionId, held: Partition, state: PartitionState) -> PartitionView:
     """The same for a partition that does not move, all of whose replicas are in sync and online."""
     return _seen(topic, number, held, state, held.assignment, ())
+
+
+def views_of(topic: TopicView, numbers: Iterable[PartitionId], cluster: Cluster) -> list[PartitionView]:
+    """These partitions as far as they have states, quickly: a topic may have very many."""
+    stated = ((number, held, held.state) for number in numbers for held in (topic.partitions[number],))
+    if cluster.shutting_down or cluster.offline_replicas:
+        return [view(topic, number, held, state, cluster) for number, held, state in stated if state is not None]
+    views: list[PartitionView] = []
+    online = frozenset(cluster.brokers)
+    for number, held, state in stated:
+        if state is not None:
+            assignment = _assignment(held, state)
+            replicas = assignment.replicas
+            offline = () if online.issuperset(replicas) else tuple(r for r in replicas if r not in online)
+            views.append(_seen(topic, number, held, state, assignment, offline))
+    return views
+
+
+def _assignment(held: Partition, state: PartitionState) -> Assignment:
+    assignment = held.assignment
+    if assignment.is_moving or state.isr != assignment.replicas:
+        return in_force(assignment, state)
+    return assignment
 
 
 def _seen(

@@ -295,7 +295,7 @@ class Brokers(Duty):
         batch.add(changes, self._new)
         self._new = {}
         if not changes.unseen:  # what leaders of unread partitions know is unknown
-            for part in self._full_updates.take(self._incomplete(), self._shared.settings.budget.greeted):
+            for part in self._full_updates.take(self._incomplete(), self._shared.budget.greeted):
                 batch.add_part(part)
         if is_owed_due:
             for topics in cluster.owing.values():

@@ -10,6 +10,8 @@ from zk_layout.ids import PartitionId, TopicName
 Numbers = dict[PartitionId, None]
 Due = tuple[TopicName, Numbers]
 
+SHARE_OF_PARTITIONS = 4
+
 
 def _no_parts(_: TopicName) -> int:
     return 0
@@ -20,8 +22,7 @@ class Agenda:
     that have lost their leaders.
     """
 
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
+    def __init__(self) -> None:
         self._urgent: dict[TopicName, Numbers] = {}
         self._leaderless: dict[TopicName, Numbers] = {}
         self._normal: dict[TopicName, Numbers] = {}
@@ -43,26 +44,29 @@ class Agenda:
         if leaderless:
             self._leaderless.setdefault(topic, {}).update(leaderless)
 
-    def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _no_parts) -> list[Due]:
-        """Take this turn's topics: within the budget, but at least one; skips busy topics.
+    def take(
+        self, most: int, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _no_parts
+    ) -> list[Due]:
+        """Take this turn's topics: up to `most` units of work, but at least one topic; skips busy topics.
 
         Shape:
             Each topic, each of its partitions and each part of a request `waiting` for it costs one unit. If one topic
-            exceeds the budget, the rest of its partitions stays due.
+            exceeds the budget, the rest of its partitions stays due; parts leave a share of it to partitions.
         """
         taken: dict[TopicName, Numbers] = {}
         spent = 0
         for queue in self._queues:
             for topic in tuple(queue):
-                if spent >= self._budget:
+                if spent >= most:
                     return [*taken.items()]
                 if any(topic in some for some in busy):
                     continue
-                numbers = queue.pop(topic)
-                if len(numbers) > self._budget:
-                    queue[topic] = dict(islice(numbers.items(), self._budget, None))
-                    numbers = dict(islice(numbers.items(), self._budget))
-                spent += 1 + len(numbers) + waiting(topic)
+                numbers, parts = queue.pop(topic), waiting(topic)
+                room = max(most - parts, most // SHARE_OF_PARTITIONS, 1)
+                if len(numbers) > room:
+                    queue[topic] = dict(islice(numbers.items(), room, None))
+                    numbers = dict(islice(numbers.items(), room))
+                spent += 1 + len(numbers) + parts
                 taken.setdefault(topic, {}).update(numbers)
         return [*taken.items()]
 

@@ -136,14 +136,14 @@ class Steps(Duty):
         """Propose the steps of due topics that are not under way, within a turn's budget."""
         self._unblock()
         agenda, busy = self._shared.agenda, self._shared.transactions.busy_topics
-        held: dict[Subject, None] = {}
+        most, held = self._shared.budget.decided, dict[Subject, None]()
         proposals: dict[TopicName, Proposal] = {}
         unseen = self._shared.state.changes.unseen
-        for name, numbers in agenda.take(busy, unseen, waiting=partial(work_of, shared=self._shared)):
+        for name, numbers in agenda.take(most, busy, unseen, waiting=partial(work_of, shared=self._shared)):
             waiting = self._shared.requests.waiting(name)
             if (proposal := self._propose(name, numbers, held, out)) is not None:
                 proposals[name] = proposal
-            if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:
+            if self._shared.budget.requested < waiting > self._shared.requests.waiting(name) > 0:
                 agenda.add(name, is_urgent=True)
         if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
@@ -157,7 +157,7 @@ class Steps(Duty):
 
     def _propose(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         step = Step(name, numbers)
-        most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested
+        most = EVERY if self._quarantines.of(name).is_limited else self._shared.budget.requested
         items = self._shared.requests.take(name, most)
         try:
             self._decide(step, items, held, out)

@@ -30,6 +30,7 @@ class EventQueue:
         self._waiting: deque[events.Event] = deque()
         self._facts: tuple[Fact, ...] = ()
         self._given = 0
+        self.handed_out = 0
 
     @property
     def has_more(self) -> bool:
@@ -51,12 +52,14 @@ class EventQueue:
             self._waiting.appendleft(events.Observed(facts))
 
     def take(self, most: int) -> Iterator[events.Event]:
-        """Take the events to fold in this turn."""
+        """Take the events to fold in this turn; `handed_out` is their work so far."""
+        budget, self.handed_out = most, 0
         while most > 0 and self.has_more:
             if not self._facts:
                 event = self._waiting.popleft()
                 if not isinstance(event, events.Observed):
                     most -= self._work(event)
+                    self.handed_out = budget - most
                     yield event
                     continue
                 self._facts, self._given = event.facts, 0
@@ -68,6 +71,7 @@ class EventQueue:
             part = self._facts[begun : self._given]
             if self._given == len(self._facts):
                 self._facts = ()
+            self.handed_out = budget - most
             yield events.Observed(part)
 
     def _work(self, event: events.Event) -> int:

@@ -18,7 +18,7 @@ from controller.core.scheduling.agenda import Agenda
 from controller.core.scheduling.quarantine import Quarantine
 from controller.core.scheduling.waits import Waits
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings, adjusted
+from controller.core.settings import MachineSettings, TurnBudget, adjusted
 from controller.core.state.cluster import ClusterState
 from controller.core.state.remembered import Remembered
 from controller.core.state.view import Cluster, Identity
@@ -49,8 +49,8 @@ class TermMemory(Protocol):
 
 
 class Shared(Struct, eq=False):
-    """One instance of each for all duties; only `settings` are ever replaced, by `adjust`. Rules get only `cluster`,
-    which is read-only."""
+    """One instance of each for all duties; only `settings` are ever replaced, by `adjust`, and `budget`, by each turn:
+    what is left of it. Rules get only `cluster`, which is read-only."""
 
     settings: MachineSettings
     is_allowed: Authorizer
@@ -68,6 +68,7 @@ class Shared(Struct, eq=False):
     waits: Waits
     random: SeededRandom
     deciders: dict[type[Wanted], Decider]
+    budget: TurnBudget
 
     def decisions_on(self, asked: Asked) -> Decisions:
         """Decide about the caller's rights, and record the reasons."""
@@ -123,11 +124,12 @@ def at_beginning(
         Transactions(sizes, quarantine, settings.writes_a_transaction, counts_refusals=not settings.is_observing),
         sizes,
         quarantine,
-        Agenda(settings.budget.decided),
+        Agenda(),
         quotas,
         requests,
         Outcomes(cluster, requests),
         Waits(),
         random,
         {},
+        settings.budget,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +31,9 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.core.quotas.mutations import MutationQuotas
-from controller.core.settings import TurnBudget
+from controller.core.scheduling.agenda import Agenda, Due
+from controller.core.settings import LEAST_LEFT, TurnBudget
+from controller.core.state.changes import Changes
 from controller.core.state.quotas import Quotas
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
@@ -148,6 +150,41 @@ def test_no_turn_decides_or_tells_more_than_its_budget_but_for_a_topic_that_is_s
 
     assert rig.written <= 3 * (BUDGET.decided + SLACK)
     assert 0 < rig.sent <= max(2 * BUDGET.followed + 2 * BUDGET.greeted, shown_whole + BUDGET.followed)
+
+
+@pytest.mark.parametrize("happens", [lambda rig: rig.lose(rig.brokers[0]), _move], ids=["a death", "a request"])
+def test_what_a_turn_folds_and_follows_it_does_not_decide_too(
+    rig: Counted, happens: Callable[[Rig], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[tuple[float, float, float]] = []
+    machine, followed = rig.machine, [0]
+    follow, take = machine._following[0].follow, Agenda.take
+
+    def following(changes: Changes, out: Outbox) -> None:
+        followed[0] = sum(map(len, changes.partitions.values()))
+        follow(changes, out)
+
+    def taking(agenda: Agenda, most: int, *busy: Container[TopicName], **rest: Any) -> list[Due]:
+        folded = machine._queue.handed_out / BUDGET.folded
+        shares.append((min(folded, 1.0), followed[0] / BUDGET.followed, most / BUDGET.decided))
+        return take(agenda, most, *busy, **rest)
+
+    monkeypatch.setattr(machine._following[0], "follow", following)
+    monkeypatch.setattr(Agenda, "take", taking)
+
+    happens(rig)
+    rig.run()
+
+    assert max(map(sum, shares)) <= 1 + 2 * LEAST_LEFT
+    assert max(decided for _, _, decided in shares) > 0.9
+    assert LEAST_LEFT - 0.01 <= min(decided for _, _, decided in shares) < 0.5
+
+
+def test_of_every_kind_of_work_a_turn_may_do_a_part() -> None:
+    left = TurnBudget(folded=100, followed=10, greeted=10, decided=1, requested=1).after(folded=500, followed=50)
+
+    assert (left.followed, left.greeted, left.decided, left.requested) == (3, 3, 1, 1)
+    assert TurnBudget().after(folded=0) == TurnBudget()
 
 
 def test_requests_of_many_parts_that_come_at_once_are_opened_one_after_the_other(rig: Counted) -> None:
