@@ -66,8 +66,11 @@ class LegacyZnode(TopicDuty):
             if self._has_foreign:
                 text = "was written while it was not empty; the new entries are ignored and removed"
                 out.notice(NOTICE, f"{ADDRESS.path} {text}")
-        if changes.legacy or changes.marks or self._awaits_topics:
-            self._refuse_unknown(out)
+        if changes.legacy or self._awaits_topics:
+            self._awaits_topics = False
+            self._refuse_unknown(self._cluster.legacy, out)
+        elif going := changes.marks.keys() | changes.gone_topics.keys():
+            self._refuse_unknown((at for at in self._cluster.legacy if at.topic in going), out)
         if changes.pause and self._cluster.pause is None:
             for at in self._cluster.legacy:
                 self._shared.agenda.add(at.topic, (at.partition,))
@@ -96,9 +99,9 @@ class LegacyZnode(TopicDuty):
         """Whether the znode of the accepted entries was created after this zxid."""
         return mzxid < self._czxid
 
-    def _refuse_unknown(self, out: Outbox) -> None:
-        cluster, self._awaits_topics = self._cluster, False
-        for at in cluster.legacy:
+    def _refuse_unknown(self, entries: Iterable[TopicPartition], out: Outbox) -> None:
+        cluster = self._cluster
+        for at in entries:
             topic = cluster.topics.get(at.topic)
             if cluster.is_missing(at) or (topic is not None and topic.is_queued_for_deletion):
                 self._refuse(at, "The partition does not exist.", out)
