@@ -404,20 +404,19 @@ def test_memory_before_logins_is_bounded_in_sum_and_keeps_no_login_waiting(key: 
     async def story() -> float:
         async with serving(Limits(queued_bytes=most_bytes), listeners=guarded()) as server:
             before, opened = resident_mib(), []
-            for _ in range(strangers):
-                opened.append(socket.create_connection(("127.0.0.1", server.ports["OUTSIDE"])))
-                opened[-1].setblocking(False)
-                opened[-1].send(struct.pack(">ihhih", 500_000, key, 0, 1, -1))
-            for _ in range(40):
-                for stranger in opened:
-                    with contextlib.suppress(BlockingIOError):
-                        stranger.send(bytes(12_000))
-                await asyncio.sleep(0.01)
-            async with asyncio.timeout(5), connected(server) as client:
-                await log_in(client)
-            grown = resident_mib() - before
-            for stranger in opened:
-                stranger.close()
-            return grown
+            with contextlib.ExitStack() as stack:
+                for _ in range(strangers):
+                    opened.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.ports["OUTSIDE"]))))
+                    opened[-1].setblocking(False)
+                    opened[-1].send(struct.pack(">ihhih", 500_000, key, 0, 1, -1))
+                for _ in range(40):
+                    for stranger in opened:
+                        # On a slow machine the server hangs up on messages that take too long while others wait.
+                        with contextlib.suppress(BlockingIOError, ConnectionError):
+                            stranger.send(bytes(12_000))
+                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(5), connected(server) as client:
+                    await log_in(client)
+                return resident_mib() - before
 
     assert asyncio.run(story()) < 40, "a quarter of 16 MiB for their messages, and what connections cost"
