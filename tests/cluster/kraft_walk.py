@@ -141,7 +141,7 @@ class Walk:
     def has_kept_everything(self, *when: str) -> list[Row]:
         """Compare what the page's commands have kept in these directories, and read every record back."""
         self.traffic.stop()
-        assert self.traffic.trouble is None
+        assert self.traffic.trouble is None, self.traffic.trouble
         acknowledged, found = self.traffic.acknowledged, self.traffic.read_all()
         assert len(acknowledged) >= 200
         ids = ", ".join(map(str, self.kept.producer_ids))

@@ -167,7 +167,7 @@ def led(cluster: LocalCluster, directory: Path) -> Iterator[LedCluster]:
 def assert_nothing_lost(traffic: Traffic, at_least: int = 1) -> None:
     """Every acknowledged record is there, and every record was acknowledged."""
     found = traffic.read_all()
-    assert traffic.trouble is None
+    assert traffic.trouble is None, traffic.trouble
     assert traffic.refused == {}
     assert len(traffic.acknowledged) >= at_least
     assert traffic.acknowledged - found == set()

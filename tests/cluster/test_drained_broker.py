@@ -89,7 +89,7 @@ def test_a_broker_is_drained_by_a_plan_and_leaves(cluster: LocalCluster, zk: Kaz
                 *("--create", "--topic", "afterwards", "--partitions", "6", "--replication-factor", "3"),
             )
             assert created.exit_code == 0, created.output
-        assert traffic.trouble is None
+        assert traffic.trouble is None, traffic.trouble
         assert traffic.acknowledged <= traffic.read_all()
         assert traffic.refused == {}
         assert {b for p in znodes.partitions("afterwards") for b in p.assignment.replicas} == set(STAYING)
