@@ -27,8 +27,9 @@ class TurnBudget(Struct, frozen=True):
         `folded` counts znodes, and partitions where one znode or answer names several; `followed` counts changed
         partitions; `greeted` partitions in full updates; `measured` moves that are examined, listed, or measured by
         brokers; `deleted` partitions of deleted topics; `decided` topics, their due partitions, and the parts of
-        requests that wait for them. One step decides up to `requested` parts about one topic, because each step writes
-        the topic's znode. `hosted` counts the topics and partitions of brokers that come, leave or shut down.
+        requests that wait for them. One step decides up to `requested` parts about one topic, however much else a turn
+        has done, because each step writes the topic's znode. `hosted` counts the topics and partitions of brokers that
+        come, leave or shut down.
         Each of `folded`, `followed` and `decided` would fill a turn alone: `after` says what is left for the others.
     """
 
@@ -38,7 +39,7 @@ class TurnBudget(Struct, frozen=True):
     measured: int = 1_500
     deleted: int = 1_500
     decided: int = 600
-    requested: int = 600
+    requested: int = 1_000
     hosted: int = 5_000
 
     def after(self, *, folded: int, followed: int = 0) -> TurnBudget:
@@ -49,7 +50,6 @@ class TurnBudget(Struct, frozen=True):
             followed=_part(self.followed, left),
             greeted=_part(self.greeted, left),
             decided=_part(self.decided, left),
-            requested=_part(self.requested, left),
         )
 
 

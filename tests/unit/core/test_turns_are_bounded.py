@@ -181,9 +181,9 @@ def test_what_a_turn_folds_and_follows_it_does_not_decide_too(
 
 
 def test_of_every_kind_of_work_a_turn_may_do_a_part() -> None:
-    left = TurnBudget(folded=100, followed=10, greeted=10, decided=1, requested=1).after(folded=500, followed=50)
+    left = TurnBudget(folded=100, followed=10, greeted=10, decided=1, requested=10).after(folded=500, followed=50)
 
-    assert (left.followed, left.greeted, left.decided, left.requested) == (3, 3, 1, 1)
+    assert (left.followed, left.greeted, left.decided, left.requested) == (3, 3, 1, 10)
     assert TurnBudget().after(folded=0) == TurnBudget()
 
 
