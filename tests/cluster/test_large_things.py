@@ -66,14 +66,10 @@ def test_a_topic_grows_to_the_limit_with_a_warning_and_not_beyond(tmp_path: Path
         assert refused.error is ErrorCode.INVALID_PARTITIONS
         assert (refused.message or "").startswith("40000 partitions take more than the ")
         moves = leader.ask(AlterReassignments(tuple(move(number) for number in range(9_000))))
-        refusals = [result for result in moves.results if result.error is not ErrorCode.NONE]
-        assert len(refusals) > 7_000
-        assert {result.error for result in refusals} == {ErrorCode.INVALID_REPLICA_ASSIGNMENT}
-        assert all("above ZooKeeper's limit" in (result.message or "") for result in refusals)
-        moving = {number for number, held in enumerate(znodes.partitions(LARGE)) if held.assignment.adding}
-        assert moving == set(range(9_000)) - {result.topic_partition.partition for result in refusals}
+        assert {result.error for result in moves.results} == {ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+        assert "above ZooKeeper's limit" in (moves.results[0].message or "")
 
-        few = leader.ask(AlterReassignments((move(9_000), move(9_001))))
+        few = leader.ask(AlterReassignments((move(0), move(1))))
         assert {result.error for result in few.results} == {ErrorCode.NONE}
         assert leader.phase == "active"
         assert leader.measure("elections_won_total") == 1

@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         "decides all that is asked about a topic in one step",
         STEPS,
-        "most = EVERY if self._quarantines.of(name).is_limited else self._shared.budget.requested",
+        "most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested",
         "most = EVERY",
         (unit("turns_are_bounded"),),
         unseen="only turns become long, and worlds measure none",
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "forgets what is left of the requests about a topic",
         STEPS,
-        "if self._shared.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
+        "if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
         "if False:",
         (unit("turns_are_bounded"),),
         unseen="no world asks for more about one topic than a turn takes",

@@ -143,7 +143,7 @@ class Steps(Duty):
             waiting = self._shared.requests.waiting(name)
             if (proposal := self._propose(name, numbers, held, out)) is not None:
                 proposals[name] = proposal
-            if self._shared.budget.requested < waiting > self._shared.requests.waiting(name) > 0:
+            if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:
                 agenda.add(name, is_urgent=True)
         if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
@@ -157,7 +157,7 @@ class Steps(Duty):
 
     def _propose(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         step = Step(name, numbers)
-        most = EVERY if self._quarantines.of(name).is_limited else self._shared.budget.requested
+        most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested
         items = self._shared.requests.take(name, most)
         try:
             self._decide(step, items, held, out)
