@@ -20,7 +20,7 @@ from kafka.admin import (
 from msgspec.structs import replace
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import ClusterDescription, PartitionMetadata
+from controller.core.messages.replies import ClusterDescription, PartitionMetadata, TopicMetadata
 from controller.core.messages.requests import (
     AlterReassignments,
     CreatePartitions,
@@ -106,7 +106,7 @@ def forbid(cluster: LocalCluster, which: TopicName | None, *operations: ACLOpera
 def answers(address: str) -> list[Any]:
     """The answer to each request, sorted by name, without the nodes, because ours is one more.
 
-    Leaders and ISRs are left out, too: they may change between two of these looks, and say nothing about rights.
+    Leaders and ISRs are left out, too: they may change between two of these looks. `partitions` has them.
     """
     return [in_order(ask(address, request, version=version)) for request, version in ASKED]
 
@@ -144,12 +144,22 @@ def is_refused(address: str, request: Request, version: int = 0) -> bool:
     return bool(getattr(ask(address, request, version=version), "error", None) is CLUSTER_AUTHORIZATION_FAILED)
 
 
-def knows_rights(address: str) -> bool:
-    """Whether all that is forbidden is in force. A broker hears of what another has written one resource at a time."""
+def described(address: str) -> dict[TopicName | None, TopicMetadata]:
+    """What a caller is told about each topic."""
     request, version = ASKED[1]
     reply = ask(address, request, version=version)
     assert isinstance(reply, ClusterDescription)
-    topics = {topic.name: topic for topic in reply.topics}
+    return {topic.name: topic for topic in reply.topics}
+
+
+def partitions(address: str) -> dict[TopicName | None, tuple[PartitionMetadata, ...]]:
+    """What a caller is told about the partitions of each topic, with leaders and ISRs."""
+    return {name: topic.partitions for name, topic in described(address).items()}
+
+
+def knows_rights(address: str) -> bool:
+    """Whether all that is forbidden is in force. A broker hears of what another has written one resource at a time."""
+    topics = described(address)
     return (
         AclOperation.ALTER not in (topics[SECRET].operations or ())
         and topics[HIDDEN].error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -184,6 +194,8 @@ def test_rights_count_as_with_the_native_controller(guarded: LocalCluster, tmp_p
 
         for found, native_answer in zip(answers(ours.address), expected, strict=True):
             assert found == native_answer, f"ours:   {found}\nnative: {native_answer}"
+        broker = guarded.brokers[1].address
+        wait_until(lambda: partitions(ours.address) == partitions(broker), "a broker named the same leaders and ISRs")
 
         forbid(guarded, None, ACLOperation.ALTER)
         wait_until(lambda: is_refused(ours.address, ASKED[-1][0]), "the right was withdrawn")
