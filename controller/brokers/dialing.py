@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from controller.core.messages.errors import ErrorCode
-from controller.security.client_login import ClientLogin
 from controller.security.failures import AuthenticationFailed
 from controller.wire.api_versions import CLIENT_ID
 from controller.wire.apis import ApiKey
@@ -30,6 +29,9 @@ from controller.wire.sasl import (
     encode_handshake,
 )
 from zk_layout.znodes.brokers import Endpoint
+
+if TYPE_CHECKING:
+    from controller.security.client_login import ClientLogin
 
 READ_AHEAD_BYTES = 1024 * 1024
 _VERSION: Final = 1  # of both requests: every broker from 2.4 on supports it

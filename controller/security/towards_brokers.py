@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from controller.security.client_login import ClientLogin
 from controller.security.jaas import parse_jaas
 from controller.security.tls.tls import client_context
 from controller.security.tls.tls_listener import Renewed, Say, files_of
 from controller.security.tokens.token_sources import token_source
 from controller.settings.security import BrokerSecurity
+
+if TYPE_CHECKING:
+    from controller.security.client_login import ClientLogin
 
 
 class TowardsBrokers:
@@ -50,6 +53,8 @@ class TowardsBrokers:
         """
         if self._module is None:
             return None
+        from controller.security.client_login import ClientLogin  # 8 MiB that few clusters need
+
         return ClientLogin(
             self.mechanism, self._module, host=host, service_name=self._service_name, bearer_token=self._tokens
         )

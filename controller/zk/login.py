@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from controller.security.client_login import ClientLogin
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import KERBEROS_LOGIN, LoginModule, parse_jaas
 from controller.security.mechanisms.digest_md5 import DigestMd5Login
@@ -62,6 +61,8 @@ def login_of(security: ZooKeeperSecurity, host: str) -> Login | None:
         return None
     if module.name == DIGEST_LOGIN:
         return DigestMd5Login(_option(module, "username"), Secret(_option(module, "password")))
+    from controller.security.client_login import ClientLogin  # 8 MiB that few clusters need
+
     try:
         return ClientLogin("GSSAPI", module, host=host, service_name=security.service)
     except UnusableSecurity as error:

@@ -78,7 +78,7 @@ class Ours:
         }
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         profiling: Sequence[str | Path] = ("-m", "cProfile", "-o", profile) if profile else ()
-        argv = [sys.executable, *profiling, "-m", "controller", "run", "--config", config]
+        argv = [sys.executable, *profiling, "-m", "tests.benchmarks.as_installed", "run", "--config", config]
         self.process = Process(self.name, argv, directory / "controller.log")
 
     def start(self) -> None:

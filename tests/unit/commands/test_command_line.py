@@ -252,6 +252,17 @@ print([name for name in ("aiohttp", "kazoo", "kio", "structlog", "pyarrow") if n
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_daemon_does_without_the_libraries_of_other_commands() -> None:
+    script = """
+import sys
+import controller.commands.run, controller.process.daemon
+print([name for name in ("kafka", "pyarrow", "pyspark", "pytest") if name in sys.modules])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize(
     "arguments",
