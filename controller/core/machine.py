@@ -20,7 +20,7 @@ from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
-from controller.core.turn.at_rest import at_rest
+from controller.core.turn.at_rest import at_rest, cut_unseen
 from controller.core.turn.duty import Duty, overriding
 from controller.core.turn.event_queue import EventQueue
 from controller.core.turn.intake import Intake
@@ -120,7 +120,8 @@ class Machine:
 
     def _decide(self, out: Outbox) -> None:
         folded = self._queue.handed_out
-        changes = self._state.take_changes(self._budget.after(folded=folded).followed, self._half_read)
+        followed = self._budget.after(folded=folded).followed
+        changes = self._state.take_changes(followed, self._half_read, partial(cut_unseen, cluster=self._cluster))
         for duty in self._retracting:
             duty.retract(changes, out)
         for duty in self._amending:

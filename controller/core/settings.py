@@ -25,11 +25,11 @@ class TurnBudget(Struct, frozen=True):
 
     Shape:
         `folded` counts znodes, and partitions where one znode or answer names several; `followed` counts changed
-        partitions; `greeted` partitions in full updates; `measured` moves that are examined, listed, or measured by
-        brokers; `deleted` partitions of deleted topics; `decided` topics, their due partitions, and the parts of
-        requests that wait for them. One step decides up to `requested` parts about one topic, however much else a turn
-        has done, because each step writes the topic's znode. `hosted` counts the topics and partitions of brokers that
-        come, leave or shut down.
+        partitions, and several at rest that are seen first as one; `greeted` partitions in full updates; `measured`
+        moves that are examined, listed, or measured by brokers; `deleted` partitions of deleted topics; `decided`
+        topics, their due partitions, and the parts of requests that wait for them. One step decides up to `requested`
+        parts about one topic, however much else a turn has done, because each step writes the topic's znode. `hosted`
+        counts the topics and partitions of brokers that come, leave or shut down.
         Each of `folded`, `followed` and `decided` would fill a turn alone: `after` says what is left for the others.
     """
 

@@ -20,7 +20,7 @@ from controller.core.messages.commands import PartitionView
 from controller.wire.cursor import int32s_layout
 from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes
-from zk_layout.ids import TopicName
+from zk_layout.ids import TopicId, TopicName
 
 MOST_REMEMBERED = 200_000
 _TOPIC = attrgetter("topic")
@@ -28,13 +28,13 @@ MOST_SMALL = 127  # with one entry more, a compact length takes two bytes
 
 
 @lru_cache(maxsize=1024)
-def _compact_head(isr: int, replicas: int) -> struct.Struct:
-    return struct.Struct(f">4iB{isr}iiB{replicas}i")
+def _pack_compact(isr: int, replicas: int) -> Callable[..., bytes]:
+    return struct.Struct(f">4iB{isr}iiB{replicas}i").pack
 
 
 @lru_cache(maxsize=1024)
-def _legacy_head(isr: int, replicas: int) -> struct.Struct:
-    return struct.Struct(f">4ii{isr}iii{replicas}i")
+def _pack_legacy(isr: int, replicas: int) -> Callable[..., bytes]:
+    return struct.Struct(f">4ii{isr}iii{replicas}i").pack
 
 
 class Tails(Struct, frozen=True):
@@ -49,18 +49,19 @@ class Tails(Struct, frozen=True):
 
 
 class PartitionPacking(Packing):
-    """A `Packing` that caches the heads of partitions.
+    """A `Packing` that caches the heads of partitions and topics.
 
     Views are recognised by identity and kept alive, so that no other can take their place.
     """
 
     def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
         super().__init__(is_flexible=is_flexible)
-        self._layout, self._more = (_compact_head, 1) if is_flexible else (_legacy_head, 0)
+        self._pack_of, self._more = (_pack_compact, 1) if is_flexible else (_pack_legacy, 0)
         self._most_remembered = most_remembered
         self._heads: dict[int, bytes] = {}
         self._unusual: set[int] = set()
         self._views: list[PartitionView] = []
+        self._topics: dict[tuple[TopicName, TopicId | None, bool], bytes] = {}
 
     def heads(self, views: Sequence[PartitionView]) -> list[bytes]:
         """Partitions up to their replicas, each packed once while it is cached."""
@@ -70,8 +71,24 @@ class PartitionPacking(Packing):
         return [known(id(view)) or remember(view) for view in views]
 
     def _remember(self, view: PartitionView) -> bytes:
+        isr, replicas, more = view.isr, view.replicas, self._more
+        in_sync, assigned = len(isr), len(replicas)
+        if more and (in_sync >= MOST_SMALL or assigned >= MOST_SMALL):
+            head = self._pack_long_head(view)
+        else:
+            head = self._pack_of(in_sync, assigned)(
+                view.partition,
+                view.controller_epoch,
+                view.leader,
+                view.leader_epoch,
+                in_sync + more,
+                *isr,
+                view.partition_epoch,
+                assigned + more,
+                *replicas,
+            )
         identity = id(view)
-        head = self._heads[identity] = self._pack_head(view)
+        self._heads[identity] = head
         self._views.append(view)
         if view.adding or view.removing or view.leader_recovery_state or view.offline:
             self._unusual.add(identity)
@@ -82,22 +99,7 @@ class PartitionPacking(Packing):
         self._heads.clear()
         self._unusual.clear()
         self._views.clear()
-
-    def _pack_head(self, view: PartitionView) -> bytes:
-        isr, replicas, more = view.isr, view.replicas, self._more
-        if more and (len(isr) >= MOST_SMALL or len(replicas) >= MOST_SMALL):
-            return self._pack_long_head(view)
-        return self._layout(len(isr), len(replicas)).pack(
-            view.partition,
-            view.controller_epoch,
-            view.leader,
-            view.leader_epoch,
-            len(isr) + more,
-            *isr,
-            view.partition_epoch,
-            len(replicas) + more,
-            *replicas,
-        )
+        self._topics.clear()
 
     def _pack_long_head(self, view: PartitionView) -> bytes:
         first = (view.partition, view.controller_epoch, view.leader, view.leader_epoch)
@@ -117,23 +119,28 @@ class PartitionPacking(Packing):
             Topics come in the order of their first partition; within one, partitions keep their order.
         """
         groups: dict[TopicName, list[bytes]] = {}
-        first: dict[TopicName, PartitionView] = {}
         counts: dict[TopicName, int] = {}
         for views, tails in parts:
             for topic, of_topic in groupby(views, key=_TOPIC):
                 some = list(of_topic)
-                first.setdefault(topic, some[0])
-                counts[topic] = counts.get(topic, 0) + len(some)
-                groups.setdefault(topic, []).append(self._states(some, tails))
+                if topic in groups:
+                    counts[topic] += len(some)
+                    groups[topic].append(self._states(some, tails))
+                else:
+                    counts[topic] = len(some)
+                    groups[topic] = [self._topic_head(some[0], with_id=with_ids), self._states(some, tails)]
         pieces = [self.array(len(groups))]
-        for topic, states in groups.items():
-            pieces.append(self.string(topic))
-            if with_ids:
-                pieces.append(topic_id_bytes(first[topic].topic_id))
-            pieces.append(self.array(counts[topic]))
-            pieces += states
-            pieces.append(self.no_tags)
+        for topic, (head, *states) in groups.items():
+            pieces += (head, self.array(counts[topic]), *states, self.no_tags)
         return pieces
+
+    def _topic_head(self, view: PartitionView, *, with_id: bool) -> bytes:
+        key = view.topic, view.topic_id, with_id
+        head = self._topics.get(key)
+        if head is None:
+            id_bytes = topic_id_bytes(view.topic_id) if with_id else b""
+            head = self._topics[key] = self.string(view.topic) + id_bytes
+        return head
 
     def _states(self, views: Sequence[PartitionView], tails: Tails) -> bytes:
         """Partitions of one topic; nearly all of them are usual, and joined in one go."""

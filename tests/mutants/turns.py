@@ -53,6 +53,22 @@ MUTANTS = (
         (law("first_telling"),),
     ),
     Mutant(
+        "sees four times as many partitions at once when a term begins, at rest or not",
+        AT_REST,
+        "work = len(some) - resting + -(-resting // RESTING_AS_ONE)",
+        "work = -(-len(some) // RESTING_AS_ONE)",
+        (unit("at_rest"),),
+        unseen="only turns become long, and worlds measure none",
+    ),
+    Mutant(
+        "sees no more partitions at once when a term begins, though they are at rest",
+        AT_REST,
+        "work = len(some) - resting + -(-resting // RESTING_AS_ONE)",
+        "work = len(some)",
+        (unit("at_rest"),),
+        unseen="brokers get more and smaller commands, and worlds measure no time",
+    ),
+    Mutant(
         "forgets what is left of the requests about a topic",
         STEPS,
         "if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",

@@ -155,12 +155,17 @@ def cut_off(source: ByPartition[T], most: int, held: Container[TopicName] = ()) 
             break
         if name in held:
             continue
-        numbers = source[name]
-        if len(numbers) <= most:
-            taken[name] = source.pop(name)
-        else:
-            taken[name] = dict(islice(numbers.items(), most))
-            for number in taken[name]:
-                del numbers[number]
+        taken[name] = cut_off_one(source, name, most)
         most -= max(1, len(taken[name]))
+    return taken
+
+
+def cut_off_one(source: ByPartition[T], name: TopicName, most: int) -> dict[PartitionId, T]:
+    """Take out up to `most` partitions of one topic."""
+    numbers = source[name]
+    if len(numbers) <= most:
+        return source.pop(name)
+    taken = dict(islice(numbers.items(), most))
+    for number in taken:
+        del numbers[number]
     return taken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import chain, groupby
 from types import MappingProxyType
 from typing import assert_never
@@ -12,7 +12,7 @@ from msgspec import Struct
 from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from controller.core.state.acls import Rights
 from controller.core.state.brokers import Broker, Registrations
-from controller.core.state.changes import OpenChanges, cut_off
+from controller.core.state.changes import ByPartition, OpenChanges, cut_off
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.quotas import Quotas
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
@@ -70,6 +70,7 @@ from zk_layout.znodes.waiting_moves import WaitingMovesAddress
 EVERYTHING = 1_000_000_000
 LEFT_ALONE = "it is left as it is until it is repaired"
 NOTHING: Mapping[TopicName, None] = MappingProxyType({})
+Cut = Callable[[ByPartition[Partition], int, Container[TopicName]], ByPartition[Partition]]
 
 Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
 _Lone = (
@@ -200,10 +201,16 @@ class ClusterState:
         """Whether it is the state of a partition that is gone."""
         return isinstance(address, StateAddress) and self.topics.partition(address.topic, address.partition) is None
 
-    def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> OpenChanges:
+    def take_changes(
+        self,
+        most: int = EVERYTHING,
+        half_read: Mapping[TopicName, None] = NOTHING,
+        cut_unseen: Cut = cut_off,
+    ) -> OpenChanges:
         """Take up to `most` changed partitions; recent changes come before partitions still unseen.
 
         Withholds `half_read` topics: a new state with an old assignment is a pair that ZooKeeper never held.
+        `cut_unseen` takes out as many unseen partitions as count as `most`.
         """
         taken = self.changes
         left = OpenChanges(unseen=taken.unseen)
@@ -216,7 +223,7 @@ class ClusterState:
                 left.topics[name] = self.topics.views[name]  # its first partitions go to brokers now
         if taken.unseen and not taken.partitions and not taken.topics:
             taken.is_initial = True
-            taken.partitions = cut_off(taken.unseen, most, half_read)
+            taken.partitions = cut_unseen(taken.unseen, most, half_read)
             taken.topics = dict.fromkeys(taken.partitions)
         return taken
 

@@ -5,12 +5,16 @@ Nearly all of them are, where a term begins in a cluster without faults. So it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from itertools import islice
 
-from controller.core.state.changes import ByPartition, Changes
+from controller.core.state.changes import ByPartition, Changes, cut_off_one
 from controller.core.state.topics import BLANK, Partition, TopicView
 from controller.core.state.view import Cluster
-from zk_layout.ids import BrokerId, PartitionId
+from zk_layout.ids import BrokerId, PartitionId, TopicName
+
+RESTING_AS_ONE = 4
+"""So many partitions at rest take no longer than one other."""
 
 
 def at_rest(changes: Changes, cluster: Cluster) -> ByPartition[None]:
@@ -18,12 +22,44 @@ def at_rest(changes: Changes, cluster: Cluster) -> ByPartition[None]:
 
     None of them while a broker shuts down or has lost a log directory.
     """
-    if not changes.is_initial or cluster.shutting_down or cluster.offline_replicas:
+    if not changes.is_initial or not _may_any_rest(cluster):
         return {}
-    live = frozenset(filter(cluster.is_registered, cluster.hosted))
-    are_all_live = len(live) == len(cluster.hosted)
+    live = _live(cluster)
     topics = ((cluster.topics.get(name), numbers) for name, numbers in changes.partitions.items())
-    return {topic.name: _of(topic, numbers, None if are_all_live else live) for topic, numbers in topics if topic}
+    return {topic.name: _of(topic, numbers, live) for topic, numbers in topics if topic}
+
+
+def cut_unseen(
+    unseen: ByPartition[Partition], most: int, held: Container[TopicName], *, cluster: Cluster
+) -> ByPartition[Partition]:
+    """Take out what one turn can see for the first time: up to `most` partitions, of which several at rest count as
+    one. Fewer and larger commands then tell brokers of all partitions. Those of `held` topics stay.
+    """
+    live, may_rest = _live(cluster), _may_any_rest(cluster)
+    taken: ByPartition[Partition] = {}
+    for name in tuple(unseen):
+        if most <= 0:
+            break
+        if name in held:
+            continue
+        some, topic = unseen[name], cluster.topics.get(name)
+        if len(some) > RESTING_AS_ONE * most:
+            some = dict(islice(some.items(), RESTING_AS_ONE * most))
+        resting = len(_of(topic, some, live)) if topic is not None and may_rest else 0
+        work = len(some) - resting + -(-resting // RESTING_AS_ONE)
+        taken[name] = cut_off_one(unseen, name, len(some) if work <= most else most)
+        most -= max(1, work)
+    return taken
+
+
+def _may_any_rest(cluster: Cluster) -> bool:
+    return not cluster.shutting_down and not cluster.offline_replicas
+
+
+def _live(cluster: Cluster) -> frozenset[BrokerId] | None:
+    """The live brokers, or None if all that host replicas are."""
+    live = frozenset(filter(cluster.is_registered, cluster.hosted))
+    return None if len(live) == len(cluster.hosted) else live
 
 
 def _of(

@@ -1,0 +1,87 @@
+"""How many partitions does a turn see for the first time? Those at rest take little, so there may be more of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.messages.events import Loaded
+from controller.core.state.changes import ByPartition
+from controller.core.state.topics import Partition
+from controller.core.turn.at_rest import RESTING_AS_ONE, cut_unseen
+from tests.benchmarks.filling import Shape
+from tests.benchmarks.storms import Rig
+from zk_layout.ids import TopicName
+
+MOST = 60
+MANY, WIDE = Shape(100, 10, 6), Shape(1, 1_000, 6)
+
+
+def begun(shape: Shape, *, is_broker_lost: bool = False) -> Rig:
+    """A term that has read everything and followed nothing."""
+    rig = Rig(shape, is_encoding=False)
+    for event in rig.everything():
+        if not isinstance(event, Loaded):
+            rig.emit(event)
+    if is_broker_lost:
+        rig.lose(rig.brokers[0])
+    rig.run()
+    state = rig.machine._state
+    state.begin()
+    rig.machine._shared.cluster.brokers.update(state.brokers)  # type: ignore[attr-defined]  # all are let in
+    return rig
+
+
+def unseen(rig: Rig) -> ByPartition[Partition]:
+    return rig.machine._state.changes.unseen
+
+
+def cut(rig: Rig, *held: str) -> ByPartition[Partition]:
+    return cut_unseen(unseen(rig), MOST, {TopicName(name) for name in held}, cluster=rig.machine._cluster)
+
+
+def count(taken: ByPartition[Partition]) -> int:
+    return sum(map(len, taken.values()))
+
+
+@pytest.mark.parametrize("shape", [MANY, WIDE], ids=["many topics", "a wide topic"])
+def test_of_partitions_at_rest_several_count_as_one(shape: Shape) -> None:
+    rig = begun(shape)
+
+    taken = cut(rig)
+
+    assert MOST * 3 < count(taken) <= MOST * RESTING_AS_ONE
+    assert count(taken) + count(unseen(rig)) == 1_000
+
+
+def test_others_count_alone() -> None:
+    rig = begun(MANY, is_broker_lost=True)
+    lost = rig.brokers[0]
+
+    taken = cut(rig)
+
+    topics = rig.machine._cluster.topics
+    amiss = sum(lost in topics[name].partitions[n].assignment.replicas for name, some in taken.items() for n in some)
+    work = amiss + (count(taken) - amiss) / RESTING_AS_ONE
+    assert MOST - MANY.partitions_per_topic < work <= MOST + MANY.partitions_per_topic
+
+
+def test_a_wide_topic_of_others_is_cut_where_it_would_take_too_long() -> None:
+    rig = begun(WIDE, is_broker_lost=True)
+
+    assert (count(cut(rig)), count(unseen(rig))) == (MOST, 1_000 - MOST)
+
+
+def test_nothing_rests_while_a_broker_shuts_down() -> None:
+    rig = begun(MANY)
+    rig.machine._cluster.shutting_down[rig.brokers[0]] = None  # type: ignore[index]
+
+    assert count(cut(rig)) == MOST
+
+
+def test_half_read_topics_stay() -> None:
+    rig = begun(MANY)
+    first, second = list(unseen(rig))[:2]
+
+    taken = cut(rig, first)
+
+    assert (first in taken, second in taken, first in unseen(rig)) == (False, True, True)
