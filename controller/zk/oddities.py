@@ -7,7 +7,7 @@ from typing import Final
 
 from controller.core.messages.effects import Notice
 from zk_layout.catalog import Address
-from zk_layout.codec import one_line, passed_over
+from zk_layout.codec import one_line
 
 _STRANGERS_NAMED: Final = 100
 _ODD_NAMED: Final = 100
@@ -32,10 +32,10 @@ class Oddities:
             text = f"more than {_STRANGERS_NAMED} znodes have names that Kafka does not use; they are ignored"
         self._notice(Notice("unknown znode", text))
 
-    def content(self, address: Address, data: bytes) -> None:
-        """A znode was read that could be decoded; some of its bytes may have been passed over."""
-        oddity = passed_over(data)
-        if oddity is None or (path := address.path) in self._odd or len(self._odd) > _ODD_NAMED:
+    def content(self, address: Address, oddity: str) -> None:
+        """A znode was read that could be decoded; some of its bytes were passed over."""
+        path = address.path
+        if path in self._odd or len(self._odd) > _ODD_NAMED:
             return
         self._odd.add(path)
         text = f"{path} has {oddity}, which is passed over, as Kafka does; its next write is clean"

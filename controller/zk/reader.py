@@ -25,7 +25,7 @@ from controller.zk.reads import Reads
 from controller.zk.surveyor import Surveyor, named
 from zk_layout import catalog
 from zk_layout.catalog import Address
-from zk_layout.codec import Malformed, one_line
+from zk_layout.codec import Malformed, one_line, passed_over
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
 from zk_layout.watched import RECREATED, Watched, watched
@@ -468,8 +468,8 @@ class Reader:
             # A broker about to write its registration: absent, as of the znode's creation.
             return absent(address, node.stat.mzxid)
         value = self._decode(address, node.data)
-        if value is not None and not isinstance(value, Malformed):
-            self._oddities.content(address, node.data)
+        if value is not None and not isinstance(value, Malformed) and (oddity := passed_over(node.data)) is not None:
+            self._oddities.content(address, oddity)
         return present(address, value, node.stat)
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:

@@ -79,7 +79,7 @@ class PlacementIndex:
             known[0].append(number)
             for numbers in known[1]:
                 numbers[number] = None
-            if assignment.is_moving and may_move:
+            if may_move and (assignment.adding or assignment.removing):
                 self.note_moving(name, number, assignment, is_moving=True)
         for replicas, (listed, _) in alike.items():
             for broker in replicas:
