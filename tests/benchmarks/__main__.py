@@ -21,6 +21,7 @@ from tests.benchmarks import (
     observing,
     pages,
     planning,
+    probing,
     reassigning,
     replaying,
     standing_by,
@@ -38,6 +39,7 @@ from tests.benchmarks.tables import (
     fail_over_table,
     observers_table,
     plans_table,
+    probes_table,
     reassignment_table,
     reigns_table,
     replay_table,
@@ -275,6 +277,22 @@ def crowds_command(
                 click.echo(result, err=True)
                 results.append(result)
     _report(output, [*results], lambda: crowds_table(results))
+
+
+@main.command("probes")
+@click.option("--partitions", default=100_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--timeout", default=600.0, help="Seconds until the controller is given up.")
+@_patience
+@_output
+def probes_command(partitions: int, topic_size: int, timeout: float, patience: float, output: str) -> None:
+    """Waiting time for /livez and /readyz while the daemon takes over, loses a broker, and is replaced."""
+    results: list[probing.Probed] = []
+    with Stage(Shape(partitions // topic_size, topic_size), are_leading=False) as stage:
+        for result in probing.measure(stage, timeout_s=timeout, patience_s=patience):
+            click.echo(result, err=True)
+            results.append(result)
+    _report(output, [*results], lambda: probes_table(results))
 
 
 @main.command("turns")

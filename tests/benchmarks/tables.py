@@ -11,6 +11,7 @@ from tests.benchmarks.crowds import Endured
 from tests.benchmarks.fail_over import FailOver
 from tests.benchmarks.observing import Observed
 from tests.benchmarks.planning import PlanMade
+from tests.benchmarks.probing import Probed
 from tests.benchmarks.reassigning import Reassigned
 from tests.benchmarks.reigns import Reign
 from tests.benchmarks.replaying import Replayed
@@ -117,6 +118,17 @@ def reassignment_table(results: Sequence[Reassigned]) -> str:
             _seconds(result.used_s["brokers"]),
             f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
         )
+    return _text(table)
+
+
+def probes_table(results: Sequence[Probed]) -> str:
+    """A line a phase."""
+    table = Table(title="Health endpoints: how long an answer takes")
+    for heading in ("while", "took", "probes", "without answer", "median", "99 of 100", "longest"):
+        table.add_column(heading, justify="left" if heading == "while" else "right")
+    for result in results:
+        waits = (f"{wait:.1f} ms" for wait in (result.median_ms, result.p99_ms, result.longest_ms))
+        table.add_row(result.phase, f"{result.took_s} s", str(result.count), str(result.failed), *waits)
     return _text(table)
 
 
