@@ -128,7 +128,7 @@ class Machine:
             duty.amend(changes, out)
         followed = 0 if changes.is_initial else sum(map(len, changes.partitions.values()))  # what is new takes little
         self._shared.budget = self._budget.after(folded=folded, followed=followed)
-        changes.at_rest = at_rest(changes, self._cluster)
+        changes.at_rest = at_rest(changes, self._cluster)  # not what was cut by: duties have let brokers in since
         for duty in self._following:
             duty.follow(changes, out)
         if not changes.unseen:

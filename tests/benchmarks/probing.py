@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from statistics import median, quantiles
 from typing import Self
 
@@ -17,7 +16,7 @@ from controller.lab.ports import free_port
 from tests.benchmarks.broker_failing import FAILING
 from tests.benchmarks.contenders import Ours
 from tests.benchmarks.machine import wait_until_quiet
-from tests.benchmarks.stage import PLACEHOLDER_ID, SETTLE_S, Stage
+from tests.benchmarks.stage import SETTLE_S, Stage
 
 _PATHS = ("/livez", "/readyz")
 _EVERY_S = 0.005
@@ -76,12 +75,13 @@ class Probes:
 
     def _run(self) -> None:
         while not self._is_over.is_set():
-            client = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
-            with suppress(OSError, http.client.HTTPException):
+            with (
+                suppress(OSError, http.client.HTTPException),
+                closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)) as client,
+            ):
                 self._ask_until_over(client)
                 return
             self.failed += 1
-            client.close()
 
     def _ask_until_over(self, client: http.client.HTTPConnection) -> None:
         while not self._is_over.is_set():
@@ -117,18 +117,8 @@ def measure(stage: Stage, *, timeout_s: float, patience_s: float) -> Iterator[Pr
             stage.wait_until_silent(ours, _SILENCE_S, timeout_s)
         yield probes.of("a broker fails")
         with Probes(port) as probes:
-            _replace(stage)
+            stage.replace()
             time.sleep(_DROPPED_WITHIN_S)
         yield probes.of("its term ends, and the state is dropped")
     finally:
         ours.process.stop(30)
-
-
-def _replace(stage: Stage) -> None:
-    """Another process claims `/controller` while ours lives."""
-    holder = {"version": 1, "brokerid": PLACEHOLDER_ID, "timestamp": str(int(time.time() * 1000))}
-    replacing = stage.zookeeper.transaction()
-    replacing.delete("/controller")
-    replacing.create("/controller", json.dumps(holder).encode(), ephemeral=True)
-    results = replacing.commit()
-    assert not any(isinstance(result, Exception) for result in results), results

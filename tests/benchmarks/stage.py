@@ -91,17 +91,24 @@ class Stage:
 
     def occupy(self) -> None:
         """Hold `/controller`, so that a contender stands by."""
-        holder = {"version": 1, "brokerid": PLACEHOLDER_ID, "timestamp": str(int(time.time() * 1000))}
         deadline = time.monotonic() + 60
         while True:
             try:
-                self.zookeeper.create("/controller", json.dumps(holder).encode(), ephemeral=True)
+                self.zookeeper.create("/controller", _placeholder(), ephemeral=True)
             except NodeExistsError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
             else:
                 return
+
+    def replace(self) -> None:
+        """Take `/controller` from the contender that holds it; its process lives on."""
+        replacing = self.zookeeper.transaction()
+        replacing.delete("/controller")
+        replacing.create("/controller", _placeholder(), ephemeral=True)
+        results = replacing.commit()
+        assert not any(isinstance(result, Exception) for result in results), results
 
     def vacate_for(self, contender: Contender, timeout_s: float = 60.0) -> Claim:
         """Release `/controller` and wait until the contender holds it."""
@@ -147,3 +154,8 @@ class Stage:
             self.zookeeper.close()
         self.server.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _placeholder() -> bytes:
+    """What `/controller` holds while the benchmark keeps it."""
+    return json.dumps({"version": 1, "brokerid": PLACEHOLDER_ID, "timestamp": str(int(time.time() * 1000))}).encode()

@@ -145,7 +145,7 @@ def is_refused(address: str, request: Request, version: int = 0) -> bool:
 
 
 def described(address: str) -> dict[TopicName | None, TopicMetadata]:
-    """What a caller is told about each topic."""
+    """The metadata of each topic that the caller may see."""
     request, version = ASKED[1]
     reply = ask(address, request, version=version)
     assert isinstance(reply, ClusterDescription)
@@ -153,7 +153,7 @@ def described(address: str) -> dict[TopicName | None, TopicMetadata]:
 
 
 def partitions(address: str) -> dict[TopicName | None, tuple[PartitionMetadata, ...]]:
-    """What a caller is told about the partitions of each topic, with leaders and ISRs."""
+    """The partitions of each of these topics, with leaders and ISRs."""
     return {name: topic.partitions for name, topic in described(address).items()}
 
 

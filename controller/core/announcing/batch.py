@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from controller.core.announcing.full_updates import FullUpdates, UpdatePart
-from controller.core.announcing.views import deleted, live_brokers, view, views_at_rest, views_of
+from controller.core.announcing.views import deleted, live_brokers, view, view_at_rest, views_of
 from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
@@ -166,17 +166,17 @@ class Batch:
     ) -> None:
         """The same as one `_add_partition` each, while no broker shuts down and no replica is new."""
         views, partitions = self._views.setdefault(topic.name, {}), topic.partitions
-        resting = views_at_rest(topic, at_rest)
         for number, former in numbers.items():
-            seen = resting.get(number)
-            if seen is None:
-                held = partitions[number]
-                state = held.state
-                if state is None or not held.assignment.replicas:
-                    continue
-                if former is not BLANK or held.assignment.removing:
-                    self._add_partition(topic, number, former, NO_BROKERS, has_new_id=False)
-                    continue
+            held = partitions[number]
+            state = held.state
+            if state is None or not held.assignment.replicas:
+                continue
+            if former is not BLANK or held.assignment.removing:
+                self._add_partition(topic, number, former, NO_BROKERS, has_new_id=False)
+                continue
+            if number in at_rest:
+                seen = view_at_rest(topic, number, held, state)
+            else:
                 seen = view(topic, number, held, state, self._cluster)
             views[number] = seen
             self._announced.add(id(seen))

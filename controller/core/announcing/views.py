@@ -29,27 +29,9 @@ def view(
     return _seen(topic, number, held, state, assignment, _offline(topic, number, assignment.replicas, cluster))
 
 
-def views_at_rest(topic: TopicView, numbers: Iterable[PartitionId]) -> dict[PartitionId, PartitionView]:
-    """The same, quickly, for partitions that do not move, all of whose replicas are in sync and online."""
-    name, topic_id, partitions = topic.name, topic.topic_id, topic.partitions
-    views: dict[PartitionId, PartitionView] = {}
-    for number in numbers:
-        held = partitions[number]
-        state = held.state
-        assert state is not None, f"{name}-{number} is not at rest"
-        views[number] = PartitionView(
-            name,
-            topic_id,
-            number,
-            state.controller_epoch,
-            state.leader,
-            state.leader_epoch,
-            state.isr,
-            held.epoch,
-            state.leader_recovery_state,
-            held.assignment.replicas,
-        )
-    return views
+def view_at_rest(topic: TopicView, number: PartitionId, held: Partition, state: PartitionState) -> PartitionView:
+    """The same for a partition that does not move, all of whose replicas are in sync and online."""
+    return _seen(topic, number, held, state, held.assignment, ())
 
 
 def views_of(topic: TopicView, numbers: Iterable[PartitionId], cluster: Cluster) -> list[PartitionView]:
