@@ -20,7 +20,7 @@ from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
-from controller.core.turn.at_rest import at_rest, cut_unseen
+from controller.core.turn.at_rest import AtRest
 from controller.core.turn.duty import Duty, overriding
 from controller.core.turn.event_queue import EventQueue
 from controller.core.turn.intake import Intake
@@ -75,6 +75,7 @@ class Machine:
         shared = at_beginning(settings, controller_epoch, random, memory, is_allowed, state)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._quarantine, self._shared = shared.quarantine, shared
+        self._at_rest = AtRest(self._cluster)
         self._queue = EventQueue(self._cluster.topics, self._transactions)
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, memory, self._intake)
@@ -121,14 +122,14 @@ class Machine:
     def _decide(self, out: Outbox) -> None:
         folded = self._queue.handed_out
         followed = self._budget.after(folded=folded).followed
-        changes = self._state.take_changes(followed, self._half_read, partial(cut_unseen, cluster=self._cluster))
+        changes = self._state.take_changes(followed, self._half_read, self._at_rest.cut_unseen)
         for duty in self._retracting:
             duty.retract(changes, out)
         for duty in self._amending:
             duty.amend(changes, out)
         followed = 0 if changes.is_initial else sum(map(len, changes.partitions.values()))  # what is new takes little
         self._shared.budget = self._budget.after(folded=folded, followed=followed)
-        changes.at_rest = at_rest(changes, self._cluster)  # not what was cut by: duties have let brokers in since
+        changes.at_rest = self._at_rest.of(changes)
         for duty in self._following:
             duty.follow(changes, out)
         if not changes.unseen:

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from controller.core.messages.commands import HEADS
 from controller.core.messages.effects import Operation, operation
 from controller.runtime.tags import class_of, tag_of
 
@@ -116,7 +117,8 @@ def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
     # Defaults belong to the last fields; default factories make values of types that no field has.
     required = len(names) - len(defaults)
-    return tuple(zip(names, (*[_NO_DEFAULT] * required, *defaults), strict=True))
+    fields = zip(names, (*[_NO_DEFAULT] * required, *defaults), strict=True)
+    return tuple((name, default) for name, default in fields if name not in HEADS)
 
 
 @cache

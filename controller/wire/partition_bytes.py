@@ -15,6 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from controller.core.messages.commands import PartitionView
 from controller.wire.cursor import int32s_layout
@@ -22,7 +23,6 @@ from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes
 from zk_layout.ids import TopicId, TopicName
 
-MOST_REMEMBERED = 200_000
 _TOPIC = attrgetter("topic")
 MOST_SMALL = 127  # with one entry more, a compact length takes two bytes
 
@@ -49,56 +49,46 @@ class Tails(Struct, frozen=True):
 
 
 class PartitionPacking(Packing):
-    """A `Packing` that caches the heads of partitions and topics.
+    """A `Packing` that keeps the head of each partition with its view, and caches those of topics."""
 
-    Views are recognised by identity and kept alive, so that no other can take their place.
-    """
-
-    def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
+    def __init__(self, *, is_flexible: bool) -> None:
         super().__init__(is_flexible=is_flexible)
         self._pack_of, self._more = (_pack_compact, 1) if is_flexible else (_pack_legacy, 0)
-        self._most_remembered = most_remembered
-        self._heads: dict[int, bytes] = {}
-        self._unusual: set[int] = set()
-        self._views: list[PartitionView] = []
         self._topics: dict[tuple[TopicName, TopicId | None, bool], bytes] = {}
 
-    def heads(self, views: Sequence[PartitionView]) -> list[bytes]:
-        """Partitions up to their replicas, each packed once while it is cached."""
-        if len(self._heads) + len(views) > self._most_remembered:
-            self.forget()
-        known, remember = self._heads.get, self._remember
-        return [known(id(view)) or remember(view) for view in views]
+    def _usual_heads(self, views: Iterable[PartitionView]) -> list[bytes]:
+        """The heads of these partitions, each packed once; empty for the unusual."""
+        pack = self._pack_usual
+        if self._more:
+            return [view.compact_head or pack(view) for view in views]
+        return [view.legacy_head or pack(view) for view in views]
 
-    def _remember(self, view: PartitionView) -> bytes:
+    def _pack_usual(self, view: PartitionView) -> bytes:
+        if view.adding or view.removing or view.leader_recovery_state or view.offline:
+            return b""
+        head = self._head(view)
+        force_setattr(view, "compact_head" if self._more else "legacy_head", head)
+        return head
+
+    def _head(self, view: PartitionView) -> bytes:
         isr, replicas, more = view.isr, view.replicas, self._more
         in_sync, assigned = len(isr), len(replicas)
         if more and (in_sync >= MOST_SMALL or assigned >= MOST_SMALL):
-            head = self._pack_long_head(view)
-        else:
-            head = self._pack_of(in_sync, assigned)(
-                view.partition,
-                view.controller_epoch,
-                view.leader,
-                view.leader_epoch,
-                in_sync + more,
-                *isr,
-                view.partition_epoch,
-                assigned + more,
-                *replicas,
-            )
-        identity = id(view)
-        self._heads[identity] = head
-        self._views.append(view)
-        if view.adding or view.removing or view.leader_recovery_state or view.offline:
-            self._unusual.add(identity)
-        return head
+            return self._pack_long_head(view)
+        return self._pack_of(in_sync, assigned)(
+            view.partition,
+            view.controller_epoch,
+            view.leader,
+            view.leader_epoch,
+            in_sync + more,
+            *isr,
+            view.partition_epoch,
+            assigned + more,
+            *replicas,
+        )
 
     def forget(self) -> None:
-        """Drop all views."""
-        self._heads.clear()
-        self._unusual.clear()
-        self._views.clear()
+        """Drop what is cached of topics."""
         self._topics.clear()
 
     def _pack_long_head(self, view: PartitionView) -> bytes:
@@ -144,7 +134,9 @@ class PartitionPacking(Packing):
 
     def _states(self, views: Sequence[PartitionView], tails: Tails) -> bytes:
         """Partitions of one topic; nearly all of them are usual, and joined in one go."""
-        heads = self.heads(views)
-        if not self._unusual or self._unusual.isdisjoint(map(id, views)):
-            return tails.usual.join((*heads, b""))
-        return b"".join(head + tails.of(view) for head, view in zip(heads, views, strict=True))
+        heads, usual = self._usual_heads(views), tails.usual
+        if all(heads):
+            heads.append(b"")
+            return usual.join(heads)
+        pairs = zip(heads, views, strict=True)
+        return b"".join(head + usual if head else self._head(view) + tails.of(view) for head, view in pairs)

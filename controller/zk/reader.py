@@ -30,7 +30,7 @@ from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
 from zk_layout.watched import RECREATED, Watched, watched
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 # Up to this many znodes, one watching read each costs less than a request for the watches and a multi-read.
@@ -38,6 +38,8 @@ _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
 _ASKED_AT_ONCE: Final = 16
 _DECODED_AT_ONCE: Final = 100
+# Many partitions have the same replicas in sync, the same leader and the same epochs.
+_STATES_REMEMBERED: Final = 10_000
 """Topics' znodes, which may be large."""
 
 Emit = Callable[[Event], None]
@@ -81,6 +83,7 @@ class Reader:
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._oddities = Oddities(notice)
+        self._states: dict[bytes, PartitionState] = {}
         self._refused: set[str] = set()
         self._is_loaded = False
         self._marked_parents: dict[str, None] = {}
@@ -413,6 +416,8 @@ class Reader:
         ]
 
     def _show_hidden(self, paths: Sequence[str], found: Sequence[Found]) -> None:
+        if not self._refused and not any([isinstance(node, Hidden) for node, _ in found]):
+            return
         for path, (node, _) in zip(paths, found, strict=True):
             if isinstance(node, Hidden):
                 self._refuse(path, node.reason, _known_address(path))
@@ -467,9 +472,16 @@ class Reader:
         if not node.data and isinstance(address, BrokerAddress) and node.stat.version == 0:
             # A broker about to write its registration: absent, as of the znode's creation.
             return absent(address, node.stat.mzxid)
+        if type(address) is StateAddress and (state := self._states.get(node.data)) is not None:
+            return present(address, state, node.stat)
         value = self._decode(address, node.data)
-        if value is not None and not isinstance(value, Malformed) and (oddity := passed_over(node.data)) is not None:
-            self._oddities.content(address, oddity)
+        if value is not None and not isinstance(value, Malformed):
+            if (oddity := passed_over(node.data)) is not None:
+                self._oddities.content(address, oddity)
+            elif isinstance(value, PartitionState):
+                if len(self._states) >= _STATES_REMEMBERED:
+                    self._states.clear()
+                self._states[node.data] = value
         return present(address, value, node.stat)
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:

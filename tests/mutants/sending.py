@@ -17,9 +17,17 @@ MUTANTS = (
     Mutant(
         "packs a partition with offline replicas like one without",
         PARTITIONS,
-        "if not self._unusual or self._unusual.isdisjoint(map(id, views)):",
-        "if True:",
+        "if view.adding or view.removing or view.leader_recovery_state or view.offline:",
+        "if view.adding or view.removing or view.leader_recovery_state:",
         ("tests/unit/wire/test_partition_bytes.py", law("wire_commands")),
+        unseen="brokers of worlds get values",
+    ),
+    Mutant(
+        "keeps what a partition is encoded as where the other kind of version looks for it",
+        PARTITIONS,
+        '"compact_head" if self._more else "legacy_head", head)',
+        '"legacy_head" if self._more else "compact_head", head)',
+        ("tests/unit/wire/test_partition_bytes.py",),
         unseen="brokers of worlds get values",
     ),
     Mutant(

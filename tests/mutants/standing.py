@@ -169,6 +169,14 @@ MUTANTS = (
         (reading("znodes_changing_while_they_are_loaded_are_not_missed"),),
     ),
     Mutant(
+        "names only the first of several states with the same odd bytes",
+        READER,
+        "            elif isinstance(value, PartitionState):\n",
+        "            if isinstance(value, PartitionState):\n",
+        (zk("odd_bytes"),),
+        unseen="no world looks at what is named",
+    ),
+    Mutant(
         "leaves a znode unwatched that a read without a watch finds allowed again",
         READER,
         "if self._is_watched(path):  # a refused read",

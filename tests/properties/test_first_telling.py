@@ -22,6 +22,7 @@ from controller.core.messages.requests import Caller, ControlledShutdown
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings, TurnBudget
 from controller.core.steps import steps
+from controller.core.turn.at_rest import AtRest
 from tests.properties.clusters import BROKERS, OWN_ID, assignments, some_replicas
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, absent, present
@@ -192,7 +193,7 @@ def test_what_is_at_rest_may_be_passed_over(partitions: list[list[Held]], rest: 
     quickly = _begin(facts, rest, followed)
     with (
         patch.object(Batch, "_lists", lambda _: None),
-        patch.object(machine, "at_rest", lambda _, __: {}),
+        patch.object(AtRest, "of", lambda _, __: {}),
         patch.object(steps, "is_sound", lambda *_: False),
         patch.object(steps.Steps, "_worth_a_look", lambda _, __, numbers, ___: numbers),
     ):

@@ -6,6 +6,8 @@ Source: KIP-455 "topics/[topic] zNode content"; Kafka's TopicZNode (which names 
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, Id, Partition
@@ -118,6 +120,9 @@ class TopicMaps(Struct):
 
 
 _decoder = json_decoder(TopicMaps)
+# One value for all partitions with the same replicas: there are many where Kafka has placed them.
+_alike: dict[Replicas, Assignment] = {}
+_MOST_ALIKE: Final = 10_000
 
 
 def decode(data: bytes) -> Topic:
@@ -135,7 +140,9 @@ def decode(data: bytes) -> Topic:
     json = decode_maps(data)
     adding, removing = json.adding_replicas or {}, json.removing_replicas or {}
     if not adding and not removing:
-        return Topic({p: Assignment(replicas) for p, replicas in json.partitions.items()}, json.topic_id)
+        known = _alike.get
+        resting = {p: known(replicas) or _at_rest(replicas) for p, replicas in json.partitions.items()}
+        return Topic(resting, json.topic_id)
     return Topic(
         {
             p: assigned(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
@@ -143,6 +150,13 @@ def decode(data: bytes) -> Topic:
         },
         json.topic_id,
     )
+
+
+def _at_rest(replicas: Replicas) -> Assignment:
+    if len(_alike) >= _MOST_ALIKE:
+        _alike.clear()
+    assignment = _alike[replicas] = Assignment(replicas)
+    return assignment
 
 
 def decode_maps(data: bytes) -> TopicMaps:
@@ -157,13 +171,18 @@ def decode_maps(data: bytes) -> TopicMaps:
 def assigned(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
     """The assignment that the entries of one partition mean together; see `decode`."""
     if not adding and not removing:
-        return Assignment(replicas)
-    move = Assignment(
+        return _alike.get(replicas) or _at_rest(replicas)
+    is_sound = {*replicas}.issuperset(adding + removing) and {*adding}.isdisjoint(removing)
+    move = Assignment(replicas, adding, removing) if is_sound else _sound(replicas, adding, removing)
+    return move if move.target else Assignment(replicas)
+
+
+def _sound(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
+    return Assignment(
         replicas,
         tuple(r for r in adding if r in replicas and r not in removing),
         tuple(r for r in removing if r in replicas and r not in adding),
     )
-    return move if move.target else Assignment(replicas)
 
 
 def encode(topic: Topic) -> bytes:

@@ -6,9 +6,10 @@ both LeaderAndIsr and UpdateMetadata, so that it is encoded once.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from zk_layout.ids import (
     BrokerId,
@@ -28,7 +29,9 @@ class PartitionView(Struct, frozen=True, gc=False):
 
     Shape:
         `controller_epoch` is that of the last controller that changed the state, not the sender's. `replicas`, `adding`
-        and `removing` are those in force: a move in its last stage shows only its target.
+        and `removing` are those in force: a move in its last stage shows only its target. What it was encoded as,
+        `compact_head` or `legacy_head`, is kept with it for the next broker, and does not count in comparisons. Never
+        `replace` fields of a view: the copy would be sent as the original.
     """
 
     topic: TopicName
@@ -44,6 +47,19 @@ class PartitionView(Struct, frozen=True, gc=False):
     adding: Replicas = ()
     removing: Replicas = ()
     offline: Replicas = ()
+    compact_head: bytes = b""
+    legacy_head: bytes = b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionView) and astuple(self)[:_TOLD] == astuple(other)[:_TOLD]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:_TOLD])
+
+
+# They follow from the other fields.
+HEADS: Final = frozenset({"compact_head", "legacy_head"})
+_TOLD: Final = len(PartitionView.__struct_fields__) - len(HEADS)
 
 
 class LiveBroker(Struct, frozen=True):

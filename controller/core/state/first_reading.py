@@ -21,9 +21,11 @@ def assign_first(
     record: Record, name: TopicName, value: Topic, changes: OpenChanges, placement: PlacementIndex
 ) -> None:
     """Assign the replicas of a topic of whose partitions nothing is known."""
-    listed = {n: assignment for n, assignment in value.partitions.items() if assignment != UNASSIGNED}
+    listed = value.partitions
+    if UNASSIGNED in listed.values():
+        listed = {n: assignment for n, assignment in listed.items() if assignment != UNASSIGNED}
     changes.touch_all(name, listed, BLANK)
-    record.partitions.update((number, Partition(assignment)) for number, assignment in listed.items())
+    record.partitions |= {number: Partition(assignment) for number, assignment in listed.items()}
     is_queued = record.view is not None and record.view.is_queued_for_deletion
     placement.assign_first(name, listed, may_move=not is_queued)
 

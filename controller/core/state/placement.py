@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
@@ -69,24 +70,19 @@ class PlacementIndex:
         """Note the replicas of all partitions of a topic that had none, at once; unless `may_move`, none counts as
         moving.
         """
-        alike: dict[Replicas, tuple[list[PartitionId], list[dict[PartitionId, None]]]] = {}
+        hosting: defaultdict[BrokerId, list[PartitionId]] = defaultdict(list)
         for number, assignment in partitions.items():
-            replicas = assignment.replicas
-            known = alike.get(replicas)
-            if known is None:
-                hosting = [self.hosted.setdefault(broker, {}).setdefault(name, {}) for broker in replicas]
-                known = alike[replicas] = [], hosting
-            known[0].append(number)
-            for numbers in known[1]:
-                numbers[number] = None
+            for broker in assignment.replicas:
+                hosting[broker].append(number)
             if may_move and (assignment.adding or assignment.removing):
                 self.note_moving(name, number, assignment, is_moving=True)
-        for replicas, (listed, _) in alike.items():
-            for broker in replicas:
-                self.replica_counts[broker] = self.replica_counts.get(broker, 0) + len(listed)
-            for broker in replicas[:1]:
-                self.preferred_counts[broker] = self.preferred_counts.get(broker, 0) + len(listed)
-                self.partition_count += len(listed)
+        for broker, numbers in hosting.items():
+            self.hosted.setdefault(broker, {}).setdefault(name, {}).update(dict.fromkeys(numbers))
+            self.replica_counts[broker] = self.replica_counts.get(broker, 0) + len(numbers)
+        preferred = Counter([assignment.replicas[0] for assignment in partitions.values() if assignment.replicas])
+        for broker, count in preferred.items():
+            self.preferred_counts[broker] = self.preferred_counts.get(broker, 0) + count
+        self.partition_count += preferred.total()
 
     def forget(self, name: TopicName, partitions: Mapping[PartitionId, Assignment]) -> None:
         """Forget a deleted topic: the same as removing the replicas of each partition, at once."""

@@ -371,10 +371,12 @@ class Topics:
         if not record.partitions:
             assign_first(record, name, value, self.changes, self._placement)
             return
+        held = record.partitions
         for number, assignment in value.partitions.items():
-            self._assign(record, name, number, assignment)
-        for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:
-            if number not in value.partitions:
+            if number not in held or held[number].assignment is not assignment:
+                self._assign(record, name, number, assignment)
+        for number in () if held.keys() <= value.partitions.keys() else tuple(held):
+            if number not in value.partitions and held[number].assignment.replicas:
                 self._assign(record, name, number, UNASSIGNED)
 
     def _replace(self, record: Record, view: TopicView) -> None:

@@ -17,39 +17,56 @@ RESTING_AS_ONE = 4
 """So many partitions at rest take no longer than one other."""
 
 
-def at_rest(changes: Changes, cluster: Cluster) -> ByPartition[None]:
-    """The partitions that do not move, led by the first replica, with all replicas in sync on brokers that live.
+class AtRest:
+    """Finds the partitions that do not move, led by the first replica, with all replicas in sync on brokers that live.
 
     None of them while a broker shuts down or has lost a log directory.
     """
-    if not changes.is_initial or not _may_any_rest(cluster):
-        return {}
-    live = _live(cluster)
-    topics = ((cluster.topics.get(name), numbers) for name, numbers in changes.partitions.items())
-    return {topic.name: _of(topic, numbers, live) for topic, numbers in topics if topic}
 
+    def __init__(self, cluster: Cluster) -> None:
+        """It follows `cluster` as that changes."""
+        self._cluster = cluster
+        self._found: dict[TopicName, tuple[int, dict[PartitionId, None]]] = {}
+        self._live: frozenset[BrokerId] | None = None
 
-def cut_unseen(
-    unseen: ByPartition[Partition], most: int, held: Container[TopicName], *, cluster: Cluster
-) -> ByPartition[Partition]:
-    """Take out what one turn can see for the first time: up to `most` partitions, of which several at rest count as
-    one. Fewer and larger commands then tell brokers of all partitions. Those of `held` topics stay.
-    """
-    live, may_rest = _live(cluster), _may_any_rest(cluster)
-    taken: ByPartition[Partition] = {}
-    for name in tuple(unseen):
-        if most <= 0:
-            break
-        if name in held:
-            continue
-        some, topic = unseen[name], cluster.topics.get(name)
-        if len(some) > RESTING_AS_ONE * most:
-            some = dict(islice(some.items(), RESTING_AS_ONE * most))
-        resting = len(_of(topic, some, live)) if topic is not None and may_rest else 0
-        work = len(some) - resting + -(-resting // RESTING_AS_ONE)
-        taken[name] = cut_off_one(unseen, name, len(some) if work <= most else most)
-        most -= max(1, work)
-    return taken
+    def cut_unseen(
+        self, unseen: ByPartition[Partition], most: int, held: Container[TopicName]
+    ) -> ByPartition[Partition]:
+        """Take out what one turn can see for the first time: up to `most` partitions, of which several at rest count as
+        one. Fewer and larger commands then tell brokers of all partitions. Those of `held` topics stay.
+        """
+        live, may_rest = _live(self._cluster), _may_any_rest(self._cluster)
+        self._found, self._live = {}, live
+        taken: ByPartition[Partition] = {}
+        for name in tuple(unseen):
+            if most <= 0:
+                break
+            if name in held:
+                continue
+            some, topic = unseen[name], self._cluster.topics.get(name)
+            if len(some) > RESTING_AS_ONE * most:
+                some = dict(islice(some.items(), RESTING_AS_ONE * most))
+            resting = _of(topic, some, live) if topic is not None and may_rest else {}
+            work = len(some) - len(resting) + -(-len(resting) // RESTING_AS_ONE)
+            if work <= most:
+                self._found[name] = len(some), resting
+            taken[name] = cut_off_one(unseen, name, len(some) if work <= most else most)
+            most -= max(1, work)
+        return taken
+
+    def of(self, changes: Changes) -> ByPartition[None]:
+        """Those of what is seen for the first time. A duty may have let brokers in since that was cut."""
+        if not changes.is_initial or not _may_any_rest(self._cluster):
+            return {}
+        live = _live(self._cluster)
+        known = self._found if live == self._live else {}
+        resting: ByPartition[None] = {}
+        for name, numbers in changes.partitions.items():
+            count, found = known.get(name, (0, {}))
+            topic = self._cluster.topics.get(name)
+            if topic is not None:
+                resting[name] = found if count == len(numbers) else _of(topic, numbers, live)
+        return resting
 
 
 def _may_any_rest(cluster: Cluster) -> bool:

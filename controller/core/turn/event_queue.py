@@ -64,10 +64,11 @@ class EventQueue:
                     continue
                 self._facts, self._given = event.facts, 0
             begun = self._given
-            while most > 0 and self._given < len(self._facts):
-                fact = self._facts[self._given]
+            for fact in self._facts[begun : begun + most]:
                 most -= 1 if isinstance(fact.address, StateAddress) else self._work_of_znode(fact)
                 self._given += 1
+                if most <= 0:
+                    break
             part = self._facts[begun : self._given]
             if self._given == len(self._facts):
                 self._facts = ()

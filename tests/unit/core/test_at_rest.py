@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controller.core.messages.events import Loaded
-from controller.core.state.changes import ByPartition
+from controller.core.state.changes import ByPartition, OpenChanges
 from controller.core.state.topics import Partition
-from controller.core.turn.at_rest import RESTING_AS_ONE, cut_unseen
+from controller.core.turn.at_rest import RESTING_AS_ONE, AtRest
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
 from zk_layout.ids import TopicName
@@ -36,10 +38,10 @@ def unseen(rig: Rig) -> ByPartition[Partition]:
 
 
 def cut(rig: Rig, *held: str) -> ByPartition[Partition]:
-    return cut_unseen(unseen(rig), MOST, {TopicName(name) for name in held}, cluster=rig.machine._cluster)
+    return AtRest(rig.machine._cluster).cut_unseen(unseen(rig), MOST, {TopicName(name) for name in held})
 
 
-def count(taken: ByPartition[Partition]) -> int:
+def count(taken: ByPartition[Any]) -> int:
     return sum(map(len, taken.values()))
 
 
@@ -85,3 +87,44 @@ def test_half_read_topics_stay() -> None:
     taken = cut(rig, first)
 
     assert (first in taken, second in taken, first in unseen(rig)) == (False, True, True)
+
+
+def changes_of(taken: ByPartition[Partition]) -> OpenChanges:
+    return OpenChanges(is_initial=True, partitions=taken)
+
+
+@pytest.mark.parametrize("shape", [MANY, WIDE], ids=["many topics", "a wide topic"])
+@pytest.mark.parametrize("is_broker_lost", [False, True])
+def test_what_was_cut_rests_as_if_it_were_looked_at_alone(shape: Shape, is_broker_lost: bool) -> None:
+    rig = begun(shape, is_broker_lost=is_broker_lost)
+    at_rest = AtRest(rig.machine._cluster)
+    changes = changes_of(at_rest.cut_unseen(unseen(rig), MOST, ()))
+
+    resting = at_rest.of(changes)
+
+    assert resting == AtRest(rig.machine._cluster).of(changes)
+    assert 0 < count(resting) <= count(changes.partitions)
+    assert (count(resting) < count(changes.partitions)) is is_broker_lost
+
+
+def test_what_a_duty_has_taken_away_does_not_rest() -> None:
+    rig = begun(MANY)
+    at_rest = AtRest(rig.machine._cluster)
+    changes = changes_of(at_rest.cut_unseen(unseen(rig), MOST, ()))
+    first = next(iter(changes.partitions))
+    number, _ = changes.partitions[first].popitem()
+
+    assert number not in at_rest.of(changes)[first]
+
+
+def test_a_broker_that_was_let_in_since_the_cut_counts() -> None:
+    rig = begun(MANY)
+    cluster, broker = rig.machine._cluster, rig.brokers[0]
+    registered = cluster.brokers.pop(broker)  # type: ignore[attr-defined]  # it is not let in yet
+    at_rest = AtRest(cluster)
+    changes = changes_of(at_rest.cut_unseen(unseen(rig), MOST, ()))
+    assert count(at_rest.of(changes)) < count(changes.partitions)
+
+    cluster.brokers[broker] = registered  # type: ignore[index]
+
+    assert count(at_rest.of(changes)) == count(changes.partitions)

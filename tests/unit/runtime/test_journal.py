@@ -6,6 +6,7 @@ import resource
 import stat
 from base64 import b64encode
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,8 @@ from controller.core.transactions.proposal import Subject
 from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from controller.runtime.pump import NO_TIME
+from controller.wire.commands import CommandEncoder
+from controller.wire.versions import parse_protocol
 from zk_layout import catalog
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, absent, present
@@ -137,6 +140,16 @@ def test_a_value_is_the_same_after_being_written_and_read(value: object) -> None
 def test_only_values_of_the_core_are_read(plain: object) -> None:
     with pytest.raises(Unreadable):
         from_plain(plain)
+
+
+def test_what_a_partition_was_encoded_as_is_not_written() -> None:
+    encoded = copy(VIEW)
+    CommandEncoder(B1, parse_protocol("3.9"), "INSIDE").encode(
+        Tell(B1, BrokerEpoch(2), ControllerEpoch(3), UpdateMetadata((encoded,), ())), 1
+    )
+
+    assert encoded.compact_head
+    assert to_plain(encoded) == to_plain(VIEW)
 
 
 def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:

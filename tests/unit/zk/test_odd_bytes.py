@@ -68,6 +68,21 @@ def test_each_znode_is_read_and_named_once_however_often_it_is_written(reading: 
     ]
 
 
+def test_each_of_several_states_alike_is_named(reading: Reading) -> None:
+    topic = "/brokers/topics/orders"
+    states = [f"{topic}/partitions/{number}/state" for number in range(2)]
+    for number in range(2):
+        reading.ensemble.zookeeper.make_path(f"{topic}/partitions/{number}")
+    reading.ensemble.write(
+        SetData(topic, TOPIC.replace(b'{"0":[1]}', b'{"0":[1],"1":[1]}')),
+        *(MakeNode(at, STATE + b"}") for at in states),
+    )
+
+    reading.load()
+
+    assert [notice.text.split()[0] for notice in reading.notices] == states
+
+
 def test_what_is_clean_or_cannot_be_read_is_not_odd(reading: Reading) -> None:
     reading.ensemble.write(
         MakeNode("/brokers/topics/clean", TOPIC), MakeNode("/brokers/topics/broken", MARK + TOPIC[:-1])
