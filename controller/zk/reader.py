@@ -416,8 +416,6 @@ class Reader:
         ]
 
     def _show_hidden(self, paths: Sequence[str], found: Sequence[Found]) -> None:
-        if not self._refused and not any([isinstance(node, Hidden) for node, _ in found]):
-            return
         for path, (node, _) in zip(paths, found, strict=True):
             if isinstance(node, Hidden):
                 self._refuse(path, node.reason, _known_address(path))
@@ -456,7 +454,8 @@ class Reader:
                         self._seen(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)
                     ]
                 self._observe(observed)
-                self._show_hidden(unread_paths, states)
+                if self._refused or len(observed) < len(group) + len(addresses):
+                    self._show_hidden(unread_paths, states)
 
         await asyncio.gather(*(complete(group) for group in self._grouped(facts)))
         self._show_hidden(paths, found)

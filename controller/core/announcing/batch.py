@@ -46,6 +46,7 @@ class Batch:
         self._whole: dict[TopicName, list[PartitionView]] = {}
         self._changed: list[PartitionView] = []
         self._announced: set[int] = set()
+        self._first: list[PartitionView] = []
         self._gone: list[PartitionView] = []
         self._leading: dict[BrokerId, tuple[list[PartitionView], list[PartitionView]]] = {}
         self._stops: dict[BrokerId, dict[tuple[TopicName, PartitionId], ReplicaStop]] = {}
@@ -86,6 +87,7 @@ class Batch:
         """Add part of a full update; views are made once a turn."""
         if not self._parts:
             self._changed = self._seen()
+            self._announced.update(map(id, self._first))
         for name, numbers in part.partitions.items():
             topic = self._cluster.topics[name]
             for number in numbers:
@@ -179,7 +181,7 @@ class Batch:
             else:
                 seen = view(topic, number, held, state, self._cluster)
             views[number] = seen
-            self._announced.add(id(seen))
+            self._first.append(seen)
             for broker in seen.replicas:
                 if broker in lists:
                     lists[broker](seen)
