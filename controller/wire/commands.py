@@ -61,9 +61,9 @@ class CommandRequest(Struct, frozen=True):
 class CommandEncoder:
     """Encodes commands in the versions of one inter-broker protocol.
 
-    What brokers have in common is packed once: the payload of one `UpdateMetadata` value, and the head of one
-    `PartitionView` value. Both are recognised by identity and cached until others displace them; `forget` drops them
-    all, for a moment when nothing is left to send.
+    What brokers have in common is packed once: the payload of one `UpdateMetadata` value, which is recognised by
+    identity and cached until others displace it, and the head of one `PartitionView` value, which is kept with that.
+    `forget` drops what is cached, for a moment when nothing is left to send.
     """
 
     def __init__(
