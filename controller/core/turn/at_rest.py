@@ -60,6 +60,7 @@ class AtRest:
             return {}
         live = _live(self._cluster)
         known = self._found if live == self._live else {}
+        self._found = {}
         resting: ByPartition[None] = {}
         for name, numbers in changes.partitions.items():
             count, found = known.get(name, (0, {}))

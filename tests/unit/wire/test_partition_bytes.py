@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.core.messages.commands import PartitionView
+from controller.wire import partition_bytes
 from controller.wire.partition_bytes import PartitionPacking, Tails
 
 
@@ -64,3 +65,14 @@ def test_what_is_unusual_is_packed_as_such_again_and_again() -> None:
     assert b"((2,), ())" in first
     assert b"((), (2,))" in first
     assert [bool(seen.compact_head) for seen in views] == [True, False, True, False]
+
+
+def test_only_so_many_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_bytes, "MOST_TOPICS", 2)
+    packing, views = PartitionPacking(is_flexible=True), [replace(view(0), topic=f"topic-{n}") for n in range(5)]
+
+    first, again = packed(packing, *views), packed(packing, *views)
+
+    assert first == again
+    assert all(f"topic-{n}".encode() in first for n in range(5))
+    assert len(packing._topics) <= 2
