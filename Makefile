@@ -42,6 +42,7 @@ demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
 # Tests of real servers mostly wait: two files run at a time, and what only computes fills the gaps, shown at the end.
+# The small benchmark comes last, alone: beside other tests it would measure them.
 test: static browser  ## everything: coverage, simulation, replay, conformance, real servers
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
@@ -52,6 +53,7 @@ test: static browser  ## everything: coverage, simulation, replay, conformance, 
 	$(PYTEST) $(REAL) --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(ARGS) || status=$$?; \
 	wait $$beside || status=$$?; \
 	cat "$$shown"; \
+	$(PYTEST) -m thorough tests/cluster/test_bench_quick.py -k small_cases $(ARGS) || status=$$?; \
 	exit $$status
 
 ##@ While working

@@ -15,7 +15,7 @@ from tests.benchmarks.measured import read
 from tests.benchmarks.suite import QUICK, ROOT
 
 
-@pytest.mark.thorough  # alone: beside other tests it measures them, and they starve
+@pytest.mark.thorough  # `make test` runs it by itself: beside other tests it measures them, and they starve
 @pytest.mark.timeout(1_500)
 def test_small_cases_are_measured_beside_kafkas_controller(tmp_path: Path) -> None:
     """Shares of Kafka's figures in the same minutes are judged, never times."""
