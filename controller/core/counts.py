@@ -65,11 +65,9 @@ class PartitionCounts(Duty):
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics[name]
             is_blank = not self._moving_since and not any(name in counted.topics for counted in self._every)
-            passed_over = changes.at_rest.get(name, {}) if is_blank else {}
-            for number in numbers if len(passed_over) < len(numbers) else ():
-                if number not in passed_over:
-                    held = None if topic.is_queued_for_deletion else topic.partitions[number]
-                    self._see(TopicPartition(name, number), held, out)
+            for number in changes.not_at_rest(name) if is_blank else numbers:
+                held = None if topic.is_queued_for_deletion else topic.partitions[number]
+                self._see(TopicPartition(name, number), held, out)
         for name, gone in changes.gone_topics.items():
             if name not in self._cluster.topics:
                 self._forget(name, gone)

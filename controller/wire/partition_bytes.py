@@ -23,7 +23,7 @@ from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes
 from zk_layout.ids import TopicId, TopicName
 
-MOST_TOPICS = 50_000
+MOST_TOPICS = 50_000  # nobody calls `forget` while a broker does not answer
 _TOPIC = attrgetter("topic")
 MOST_SMALL = 127  # with one entry more, a compact length takes two bytes
 
@@ -129,9 +129,7 @@ class PartitionPacking(Packing):
         key = view.topic, view.topic_id, with_id
         head = self._topics.get(key)
         if head is None:
-            if (
-                len(self._topics) >= MOST_TOPICS
-            ):  # a broker that never answers keeps them from being forgotten otherwise
+            if len(self._topics) >= MOST_TOPICS:
                 self._topics.clear()
             id_bytes = topic_id_bytes(view.topic_id) if with_id else b""
             head = self._topics[key] = self.string(view.topic) + id_bytes

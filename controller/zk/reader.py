@@ -38,9 +38,9 @@ _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
 _ASKED_AT_ONCE: Final = 16
 _DECODED_AT_ONCE: Final = 100
+"""Topics' znodes, which may be large."""
 # Many partitions have the same replicas in sync, the same leader and the same epochs.
 _STATES_REMEMBERED: Final = 10_000
-"""Topics' znodes, which may be large."""
 
 Emit = Callable[[Event], None]
 _Births = Mapping[str, tuple[int, Zxid]]

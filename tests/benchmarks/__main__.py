@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import click
 import msgspec
@@ -58,6 +59,8 @@ _patience = click.option("--patience", default=120.0, help="Seconds to wait for 
 _heap = click.option("--kafka-heap", default="4g", help="The broker's -Xmx.")
 _profile = click.option("--profile", type=click.Path(path_type=Path), help="Run the daemon under cProfile, dump there.")
 
+T = TypeVar("T")
+
 
 @click.group()
 def main() -> None:
@@ -81,6 +84,15 @@ def _contenders(
         turns += [ours(number)] if only != _KAFKA else []
         turns += [kafkas(number)] if only != _OURS else []
     return turns
+
+
+def _shown(results: Iterable[T]) -> list[T]:
+    """All of them, each shown as soon as it is measured."""
+    measured: list[T] = []
+    for result in results:
+        click.echo(result, err=True)
+        measured.append(result)
+    return measured
 
 
 def _report(output: str, results: list[msgspec.Struct], table: Callable[[], str]) -> None:
@@ -115,13 +127,12 @@ def fail_over_command(
 ) -> None:
     """From the claim of /controller until ten simulated brokers know everything."""
     shape = Shape(partitions // topic_size, topic_size)
-    results: list[fail_over.FailOver] = []
     with Stage(shape, are_leading=False, heap="6g" if partitions > 200_000 else "2g") as stage:
         click.echo(f"{partitions} partitions written in {stage.fill_s:.1f} s", err=True)
-        for make in _contenders(stage, runs, only, kafka_heap, profile):
-            result = fail_over.measure(stage, make(), timeout_s=timeout, patience_s=patience)
-            click.echo(result, err=True)
-            results.append(result)
+        results = _shown(
+            fail_over.measure(stage, make(), timeout_s=timeout, patience_s=patience)
+            for make in _contenders(stage, runs, only, kafka_heap, profile)
+        )
     _report(output, [*results], lambda: fail_over_table(results))
 
 
@@ -137,12 +148,11 @@ def observe_command(
     partitions: int, topic_size: int, changes: int, runs: int, timeout: float, patience: float, output: str
 ) -> None:
     """An observer: from its start until it follows the cluster, and what changes then cost it."""
-    results: list[observing.Observed] = []
     with Stage(Shape(partitions // topic_size, topic_size), are_leading=False, heap="2g") as stage:
-        for number in range(runs):
-            result = observing.measure(stage, number, changes=changes, timeout_s=timeout, patience_s=patience)
-            click.echo(result, err=True)
-            results.append(result)
+        results = _shown(
+            observing.measure(stage, number, changes=changes, timeout_s=timeout, patience_s=patience)
+            for number in range(runs)
+        )
     _report(output, [*results], lambda: observers_table(results))
 
 
@@ -158,15 +168,14 @@ def stand_by_command(
     partitions: int, topic_size: int, standbys: str, runs: int, recursive: bool, patience: float, output: str
 ) -> None:
     """Warm standbys: what they cost ZooKeeper, at once and for each state that is written."""
-    results: list[standing_by.StoodBy] = []
     with standing_by.server_with(Shape(partitions // topic_size, topic_size)) as measured:
         measured(
             standbys=1, is_recursive=recursive, epoch=1, patience_s=patience
         )  # not counted: ZooKeeper compiles its code meanwhile
-        for epoch, count in enumerate([int(count) for count in standbys.split(",")] * runs, start=2):
-            result = measured(standbys=count, is_recursive=recursive, epoch=epoch, patience_s=patience)
-            click.echo(result, err=True)
-            results.append(result)
+        results = _shown(
+            measured(standbys=count, is_recursive=recursive, epoch=epoch, patience_s=patience)
+            for epoch, count in enumerate([int(count) for count in standbys.split(",")] * runs, start=2)
+        )
     _report(output, [*results], lambda: standbys_table(results))
 
 
@@ -270,12 +279,12 @@ def crowds_command(
     output: str,
 ) -> None:
     """Memory, and other clients' waiting time, while crowds of demanding or hostile clients load the controller."""
-    results: list[crowds.Endured] = []
     with Stage(Shape(partitions // topic_size, topic_size), are_leading=False, heap="2g") as stage:
-        for make in _contenders(stage, 1, only, kafka_heap, None):
-            for result in crowds.measure(stage, make(), names, timeout_s=timeout, patience_s=patience):
-                click.echo(result, err=True)
-                results.append(result)
+        results = _shown(
+            result
+            for make in _contenders(stage, 1, only, kafka_heap, None)
+            for result in crowds.measure(stage, make(), names, timeout_s=timeout, patience_s=patience)
+        )
     _report(output, [*results], lambda: crowds_table(results))
 
 
@@ -287,11 +296,8 @@ def crowds_command(
 @_output
 def probes_command(partitions: int, topic_size: int, timeout: float, patience: float, output: str) -> None:
     """Waiting time for /livez and /readyz while the daemon takes over, loses a broker, and is replaced."""
-    results: list[probing.Probed] = []
     with Stage(Shape(partitions // topic_size, topic_size), are_leading=False) as stage:
-        for result in probing.measure(stage, timeout_s=timeout, patience_s=patience):
-            click.echo(result, err=True)
-            results.append(result)
+        results = _shown(probing.measure(stage, timeout_s=timeout, patience_s=patience))
     _report(output, [*results], lambda: probes_table(results))
 
 

@@ -227,10 +227,7 @@ class Brokers(Duty):
             former_topic = changes.topics.get(name)
             lives_on = former_topic is not None and former_topic.is_queued_for_deletion
             is_first = changes.is_initial and not (lives_on or topic.deletions) and self._memory.is_all_in_sync
-            passed_over = changes.at_rest.get(name, {}) if is_first else {}
-            for number, former in numbers.items() if len(passed_over) < len(numbers) else ():
-                if number in passed_over:
-                    continue
+            for number, former in (changes.not_at_rest(name) if is_first else numbers).items():
                 at, held = TopicPartition(name, number), topic.partitions[number]
                 self._memory.note_in_sync(at, held, former)
                 self._note_one(at, topic, former, is_initial=changes.is_initial)

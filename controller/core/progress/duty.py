@@ -109,7 +109,7 @@ class RequestProgress(Duty):
         self._znodes.take_up(out.now)
         is_idle = self._ledger.is_idle and not self._progress.is_anything_moving
         for name, numbers in changes.partitions.items():
-            if is_idle and len(changes.at_rest.get(name, ())) == len(numbers):
+            if is_idle and not changes.not_at_rest(name):
                 continue
             held = self._cluster.topics[name].partitions
             for number, before in numbers.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -65,6 +65,15 @@ class Changes(Struct):
     legacy: bool = False
     pause: bool = False
     folder: bool = False
+
+    def not_at_rest(self, name: TopicName) -> Mapping[PartitionId, Partition]:
+        """The changed partitions of a topic about which duties may have something to note or decide."""
+        numbers, resting = self.partitions[name], self.at_rest.get(name, {})
+        if not resting:
+            return numbers
+        if len(resting) >= len(numbers):
+            return {}
+        return {number: former for number, former in numbers.items() if number not in resting}
 
 
 class OpenChanges(Changes):
@@ -147,20 +156,35 @@ class OpenChanges(Changes):
             until.topics[name] = former
 
 
-def cut_off(source: ByPartition[T], most: int, held: Container[TopicName] = ()) -> ByPartition[T]:
-    """Take out up to `most` partitions, topic by topic; those of `held` topics stay."""
+def _each_as_one(_: TopicName, numbers: Mapping[PartitionId, object], most: int) -> tuple[int, int]:
+    count = min(len(numbers), most)
+    return count, count
+
+
+def cut_off(
+    source: ByPartition[T],
+    most: int,
+    held: Container[TopicName] = (),
+    *,
+    weigh: Callable[[TopicName, Mapping[PartitionId, T], int], tuple[int, int]] = _each_as_one,
+) -> ByPartition[T]:
+    """Take out partitions that count as up to `most`, topic by topic; those of `held` topics stay.
+
+    `weigh` says how many of a topic's partitions to take, and as how many they count.
+    """
     taken: ByPartition[T] = {}
     for name in tuple(source):
         if most <= 0:
             break
         if name in held:
             continue
-        taken[name] = cut_off_one(source, name, most)
-        most -= max(1, len(taken[name]))
+        count, work = weigh(name, source[name], most)
+        taken[name] = _cut_off_one(source, name, count)
+        most -= max(1, work)
     return taken
 
 
-def cut_off_one(source: ByPartition[T], name: TopicName, most: int) -> dict[PartitionId, T]:
+def _cut_off_one(source: ByPartition[T], name: TopicName, most: int) -> dict[PartitionId, T]:
     """Take out up to `most` partitions of one topic."""
     numbers = source[name]
     if len(numbers) <= most:

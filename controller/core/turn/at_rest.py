@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from itertools import islice
 
-from controller.core.state.changes import ByPartition, Changes, cut_off_one
+from controller.core.state.changes import ByPartition, Changes, cut_off
 from controller.core.state.topics import BLANK, Partition, TopicView
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName
@@ -37,22 +37,19 @@ class AtRest:
         """
         live, may_rest = _live(self._cluster), _may_any_rest(self._cluster)
         self._found, self._live = {}, live
-        taken: ByPartition[Partition] = {}
-        for name in tuple(unseen):
-            if most <= 0:
-                break
-            if name in held:
-                continue
-            some, topic = unseen[name], self._cluster.topics.get(name)
+
+        def weigh(name: TopicName, some: Mapping[PartitionId, Partition], most: int) -> tuple[int, int]:
+            topic = self._cluster.topics.get(name)
             if len(some) > RESTING_AS_ONE * most:
                 some = dict(islice(some.items(), RESTING_AS_ONE * most))
             resting = _of(topic, some, live) if topic is not None and may_rest else {}
             work = len(some) - len(resting) + -(-len(resting) // RESTING_AS_ONE)
-            if work <= most:
-                self._found[name] = len(some), resting
-            taken[name] = cut_off_one(unseen, name, len(some) if work <= most else most)
-            most -= max(1, work)
-        return taken
+            if work > most:
+                return most, work
+            self._found[name] = len(some), resting
+            return len(some), work
+
+        return cut_off(unseen, most, held, weigh=weigh)
 
     def of(self, changes: Changes) -> ByPartition[None]:
         """Those of what is seen for the first time. A duty may have let brokers in since that was cut."""

@@ -8,7 +8,6 @@ from zk_layout.ids import PartitionId
 from zk_layout.znodes import topics
 from zk_layout.znodes.topics import Assignment, Topic, assigned
 
-FIRST, SECOND = PartitionId(0), PartitionId(1)
 RESTING = Assignment((1, 2))  # type: ignore[arg-type]  # brokers are ints here
 MOVING = Assignment((3, 1, 2), (3,), (1,))  # type: ignore[arg-type]
 
